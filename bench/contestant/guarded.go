@@ -22,15 +22,15 @@ import (
 func (w *Workshop) Guarded(form Form, concurrency int) Contestant {
 	plain := CeilingOf(form, concurrency)
 	return Contestant{Name: GuardedCeiling, Migrate: func(ctx context.Context, r Run) (err error) {
-		unwatched := func(int) {}
-		if err := Finish(ctx, r.Lab, unwatched, w.binary, "install", "--kubeconfig="+r.Kubeconfig,
+		unwatched, admin := func(int) {}, r.Kubeconfig
+		if err := Finish(ctx, r.Lab, unwatched, w.binary, "install", "--kubeconfig="+admin,
 			"--image=kube-migrator:bench", "--wait=false"); err != nil {
 			return err
 		}
 		defer func() {
-			err = errors.Join(err, Finish(ctx, r.Lab, unwatched, w.binary, "uninstall", "--kubeconfig="+r.Kubeconfig))
+			err = errors.Join(err, Finish(ctx, r.Lab, unwatched, w.binary, "uninstall", "--kubeconfig="+admin))
 		}()
-		if r.Kubeconfig, err = asWorker(ctx, r.Lab, r.Kubeconfig); err != nil {
+		if r.Kubeconfig, err = asWorker(ctx, r.Lab, admin); err != nil {
 			return err
 		}
 		return plain.Migrate(ctx, r)

@@ -69,23 +69,29 @@ func (l *Lab) Do(ctx context.Context, method, path string, body []byte) (status 
 	return response.StatusCode, answer, err
 }
 
-// Send is Do for a value; an answer other than 2xx is an error.
-func (l *Lab) Send(ctx context.Context, method, path string, value any) ([]byte, error) {
+// Send is Do for a value; an answer other than 2xx is an error. It repeats what is answered with 429, as a server does
+// for a CRD whose storage is not ready yet.
+func (l *Lab) Send(ctx context.Context, method, path string, value any) (answer []byte, err error) {
 	var body []byte
 	if value != nil {
-		var err error
 		if body, err = json.Marshal(value); err != nil {
 			return nil, err
 		}
 	}
-	status, answer, err := l.Do(ctx, method, path, body)
-	if err != nil {
-		return nil, err
-	}
-	if status/100 != 2 {
-		return nil, fmt.Errorf("%s %s: %d: %s", method, path, status, answer)
-	}
-	return answer, nil
+	err = Await(ctx, func() (bool, error) {
+		status, received, err := l.Do(ctx, method, path, body)
+		switch {
+		case err != nil:
+			return false, err
+		case status == http.StatusTooManyRequests:
+			return false, nil
+		case status/100 != 2:
+			return false, fmt.Errorf("%s %s: %d: %s", method, path, status, received)
+		}
+		answer = received
+		return true, nil
+	})
+	return answer, err
 }
 
 // Await asks every 200 ms until the answer is yes, an error, or the context ends.

@@ -151,13 +151,18 @@ func CRDPath(name string) string { return CRDs + "/" + name }
 
 // settled returns when the watch caches of both versions of every server have seen a revision.
 func (o *Objects) settled(ctx context.Context, revision int64) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	for _, path := range []string{o.oldPath(), o.Path()} {
+		path += "?limit=1&resourceVersionMatch=NotOlderThan&resourceVersion=" + strconv.FormatInt(revision, 10)
 		for _, server := range o.lab.Cluster.Servers {
-			status, answer, err := server.Do(ctx, http.MethodGet, path+"?limit=1&resourceVersionMatch=NotOlderThan"+
-				"&resourceVersion="+strconv.FormatInt(revision, 10), nil)
-			if err == nil && status != http.StatusOK {
-				err = fmt.Errorf("%d: %s", status, answer)
-			}
+			err := Await(ctx, func() (bool, error) {
+				status, answer, err := server.Do(ctx, http.MethodGet, path, nil)
+				if err == nil && status != http.StatusOK && status != http.StatusGatewayTimeout {
+					err = fmt.Errorf("%d: %s", status, answer)
+				}
+				return status == http.StatusOK, err // 504: a server that is busy has not seen it within its three seconds
+			})
 			if err != nil {
 				return fmt.Errorf("wait for the watch cache at %s: %w", path, err)
 			}
