@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifest takes files apart that people apply to clusters: YAML with any number of documents, JSON, lists of
-// objects, and what kustomize and Helm print.
+// Package manifest parses the manifests that users apply: YAML with any number of documents, JSON, lists of objects,
+// and the output of kustomize and Helm.
 //
-// It owns what counts as a document, and how one is named in an error. It never reads a file, and knows nothing of what
-// an object means.
+// It decides what counts as a document, and how an error names it. It never reads a file, and does not interpret
+// objects.
 package manifest
 
 import (
@@ -20,19 +20,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Object is one object of a file.
+// Object is one object in a file.
 type Object struct {
-	// From names it for people: "crds.yaml, document 2", with the item where it comes from a list.
+	// From is its name for people: "crds.yaml, document 2", with the item if it is in a list.
 	From string
-	// APIVersion and Kind are both set.
+	// APIVersion and Kind are never empty.
 	APIVersion, Kind string
-	// JSON is all of it.
+	// JSON is the whole object.
 	JSON []byte
 }
 
-// Objects returns the objects of a file, those of lists one by one, in their order. What is not an object but may stand
-// between them (comments, Helm's header and notes, maps without apiVersion and kind) is left out. An error names the
-// file and the document.
+// Objects returns the objects of a file in order, and those of lists one by one. It skips text between objects that is
+// not an object: comments, Helm's header and notes, maps without apiVersion and kind. An error names the file and the
+// document.
 func Objects(file string, data []byte) ([]Object, error) {
 	documents, err := split(data)
 	if err != nil {
@@ -52,7 +52,7 @@ func Objects(file string, data []byte) ([]Object, error) {
 	return all, nil
 }
 
-// unpack adds an object, or those of a list, to all.
+// unpack appends an object, or the objects of a list, to all.
 func unpack(all []Object, from string, raw []byte) ([]Object, error) {
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
 		return all, nil
@@ -81,7 +81,7 @@ func unpack(all []Object, from string, raw []byte) ([]Object, error) {
 		return nil, fmt.Errorf("%s: its items are no list: %w", from, err)
 	}
 	for i, item := range items {
-		// The API server leaves apiVersion and kind away in the items of its own lists.
+		// The API server omits apiVersion and kind in the items of its own lists.
 		item, err := withType(item, head.APIVersion, strings.TrimSuffix(head.Kind, "List"))
 		if err == nil {
 			all, err = unpack(all, fmt.Sprintf("%s, item %d", from, i+1), item)
@@ -110,15 +110,15 @@ func withType(item []byte, apiVersion, kind string) ([]byte, error) {
 }
 
 var (
-	// A line that separates documents; something may follow it: a comment, a tag, a flow mapping.
+	// A line that separates documents. Something may follow it: a comment, a tag, a flow mapping.
 	separator = regexp.MustCompile(`(?m)^---(\s.*)?$`)
 	ending    = regexp.MustCompile(`^\.\.\.\s*(#.*)?$`)
 	directive = regexp.MustCompile(`^%(YAML|TAG)\s`)
-	// notes begin what `helm install --dry-run` says to people behind the last object.
+	// notes are the start of what `helm install --dry-run` prints for people after the last object.
 	notes = regexp.MustCompile(`^NOTES:\s*$`)
 )
 
-// split takes a file apart into documents that hold more than comments.
+// split divides a file into documents that contain more than comments.
 func split(data []byte) (documents [][]byte, err error) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '{' && !separator.Match(data) &&
@@ -155,7 +155,7 @@ func split(data []byte) (documents [][]byte, err error) {
 	return documents, nil
 }
 
-// splitJSON takes values apart that follow each other, as `kubectl get -o json` of several files gives them.
+// splitJSON divides a sequence of JSON values, such as the output of `kubectl get -o json` for several files.
 func splitJSON(data []byte) (documents [][]byte, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	for {
@@ -171,7 +171,7 @@ func splitJSON(data []byte) (documents [][]byte, err error) {
 	}
 }
 
-// firstValue is the first JSON value of data; nil where it does not begin with one, as a YAML flow mapping.
+// firstValue returns the first JSON value in data, or nil if data does not begin with one, as in a YAML flow mapping.
 func firstValue(data []byte) []byte {
 	var value json.RawMessage
 	if json.NewDecoder(bytes.NewReader(data)).Decode(&value) != nil {
@@ -180,7 +180,7 @@ func firstValue(data []byte) []byte {
 	return value
 }
 
-// empty reports whether a document has nothing but white space and comments.
+// empty reports whether a document contains only white space and comments.
 func empty(document []byte) bool {
 	for line := range bytes.Lines(document) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
@@ -201,7 +201,7 @@ func toJSON(document []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// beginning shows what someone took for an object.
+// beginning returns the start of a text that is not an object, for an error.
 func beginning(raw []byte) string {
 	const most = 40
 	text := strings.Join(strings.Fields(string(raw)), " ")

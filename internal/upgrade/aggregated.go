@@ -12,14 +12,14 @@ import (
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
-// A release of Kubernetes says nothing about an aggregated resource: the author of its API server decides what that can
-// decode. So the target of such a resource is what its API servers declare, at the target or, where none declare
-// anything there, in this cluster: they stay as they are. Where none declare anything at all, only the version that they
-// write is sure to be decodable.
+// A release of Kubernetes does not determine what an aggregated API server can decode: the author of that server does.
+// So for an aggregated resource the target is what its API servers declare: those of the target or, if none declare
+// anything there, those of this cluster, which the upgrade does not change. If no server declares anything, only the
+// version that the servers write is certain to be decodable.
 
-// declared are the versions that the API servers of an aggregated resource declare that they can decode, which is what
-// counts where there is a target; nil where they declare nothing, and for other resources. at says where, for people:
-// empty for this cluster.
+// declared returns the versions that the API servers of an aggregated resource declare they can decode, which count if
+// there is a target; nil if they declare nothing, and for other resources. at says where they declare it, for people;
+// it is empty for this cluster.
 func (q Question) declared(f Facts) (versions []schema.GroupVersion, at string) {
 	if q.Target == nil || !f.Aggregated {
 		return nil, ""
@@ -30,14 +30,14 @@ func (q Question) declared(f Facts) (versions []schema.GroupVersion, at string) 
 	return f.Decodable, ""
 }
 
-// decodes reports whether a stored version is among those that are declared.
+// decodes reports whether a stored version is among the declared ones.
 func (f Facts) decodes(declared []schema.GroupVersion, s stored) bool {
 	return slices.ContainsFunc(declared,
 		func(gv schema.GroupVersion) bool { return storageversion.Hash(gv.WithKind(f.Kind)) == s.hash })
 }
 
-// unnamed says that a stored version cannot be compared with what is declared, because only its hash is known, and its
-// author need not make that as Kubernetes does; empty: all can be compared.
+// unnamed says that a stored version cannot be compared with the declared ones, because only its hash is known, and the
+// author of its server may compute hashes differently from Kubernetes. It returns "" if all can be compared.
 func (q Question) unnamed(f Facts, all []stored) string {
 	declared, at := q.declared(f)
 	for _, s := range all {

@@ -12,26 +12,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// Change is what a release changes for one built-in resource, compared with the release before: the version that it is
-// stored in, or the versions that can be decoded. A resource that is new, and a version that is new, change nothing of
-// what is stored.
+// Change is what a release changes for one built-in resource, compared with the previous release: the version in which
+// it is stored, or the versions that can be decoded. New resources and new versions change nothing for stored objects.
 type Change struct {
 	// Release makes the change; Since is the known release before it: "1.31", "1.30".
 	Release string `json:"release"`
 	Since   string `json:"since"`
 	// Resource is resource.group: "endpointslices.discovery.k8s.io".
 	Resource string `json:"resource"`
-	// Before and After are the versions that the two releases store the resource in; After is empty where Release does
+	// Before and After are the versions in which the two releases store the resource. After is empty if Release does
 	// not have the resource.
 	Before string `json:"before"`
 	After  string `json:"after,omitempty"`
-	// Lost are the versions that Release cannot decode any more. Objects that are stored in one have to be migrated
-	// before the upgrade.
+	// Lost are the versions that Release can no longer decode. Objects that are stored in one of them have to be
+	// migrated before the upgrade.
 	Lost []string `json:"lost,omitempty"`
 }
 
-// Changes returns what all known releases up to target change, in the order of releases and then of resources. The
-// target is a release that ReleaseTable knows, in its first form: "1.34".
+// Changes returns the changes of all known releases up to target, sorted by release and then by resource. The target is
+// a release that ReleaseTable knows, in its first form: "1.34".
 func Changes(target string) []Change { return changes(tables(), target) }
 
 func changes(all map[string]Table, target string) []Change {
@@ -59,7 +58,7 @@ func changes(all map[string]Table, target string) []Change {
 	return found
 }
 
-// BuiltIn returns the resources that any known release up to target has built in, sorted.
+// BuiltIn returns the built-in resources of all known releases up to target, sorted.
 func BuiltIn(target string) []schema.GroupResource {
 	all := map[schema.GroupResource]bool{}
 	for minor, table := range tables() {
@@ -72,14 +71,14 @@ func BuiltIn(target string) []schema.GroupResource {
 	return slices.SortedFunc(maps.Keys(all), compareResources)
 }
 
-// resourcesOf are the resources of a table, sorted.
+// resourcesOf returns the resources of a table, sorted.
 func resourcesOf(t Table) []schema.GroupResource {
 	return slices.SortedFunc(maps.Keys(t.Decodable), compareResources)
 }
 
 func compareResources(a, b schema.GroupResource) int { return strings.Compare(a.String(), b.String()) }
 
-// inOrder are the releases of tables, the oldest first.
+// inOrder returns the releases of tables, the oldest first.
 func inOrder(all map[string]Table) []string {
 	return slices.SortedFunc(maps.Keys(all), compareReleases)
 }
@@ -95,8 +94,8 @@ func compareReleases(a, b string) int {
 	return 0
 }
 
-// KnownRange names the releases that Known returns, for people: "1.30 to 1.37". A release that is missing in between is
-// left out of it.
+// KnownRange describes the releases that Known returns, for people: "1.30 to 1.37". It does not mention a missing
+// release in between.
 func KnownRange() string { return ranges(Known()) }
 
 func ranges(known []string) string {

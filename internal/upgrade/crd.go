@@ -16,7 +16,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// Manifest is a CustomResourceDefinition that someone wants to apply, or the live one, with what decides whether
+// Manifest is a CustomResourceDefinition that someone wants to apply, or the live one: the fields that decide whether
 // stored objects stay readable.
 type Manifest struct {
 	// From names the file and document; empty for the live one.
@@ -26,13 +26,13 @@ type Manifest struct {
 	Plural, Kind   string
 	Versions       []ManifestVersion
 	StoredVersions []string
-	// Webhook: versions are converted by a webhook; else only their apiVersion is changed.
+	// Webhook means that a webhook converts versions. Otherwise only their apiVersion changes.
 	Webhook bool
-	// Reachable: the webhook has a URL or a service.
+	// Reachable means that the webhook has a URL or a service.
 	Reachable bool
 }
 
-// StandardInput is what a Manifest is from that came through a pipe.
+// StandardInput is the From of a Manifest that was read from a pipe.
 const StandardInput = "standard input"
 
 // ManifestVersion is one entry of spec.versions.
@@ -72,7 +72,7 @@ func ParseManifest(raw []byte) (Manifest, error) {
 					} `json:"clientConfig"`
 				} `json:"webhook"`
 			} `json:"conversion"`
-			// PreserveUnknownFields of spec is a relic of v1beta1, but live CRDs may have it.
+			// PreserveUnknownFields of spec is a leftover of v1beta1, but live CRDs may have it.
 			PreserveUnknownFields bool `json:"preserveUnknownFields"`
 		} `json:"spec"`
 		Status struct {
@@ -107,12 +107,12 @@ func ParseManifest(raw []byte) (Manifest, error) {
 	return m, nil
 }
 
-// Resource is what it defines.
+// Resource returns the resource that the CRD defines.
 func (m Manifest) Resource() schema.GroupResource {
 	return schema.GroupResource{Group: m.Group, Resource: m.Plural}
 }
 
-// storage is the version that it marks; "" where it does not mark exactly one.
+// storage returns the version that spec marks as the storage version, or "" if it does not mark exactly one.
 func (m Manifest) storage() string {
 	var marked []string
 	for _, v := range m.Versions {
@@ -143,8 +143,8 @@ func (m Manifest) crd() *CRD {
 	return d
 }
 
-// JudgeCRD decides whether applying a CRD would strand stored objects. live is the CRD that the
-// cluster has; nil where it has none, and then nothing is stored.
+// JudgeCRD decides whether applying a CRD would strand stored objects. live is the CRD in the cluster, or nil if there
+// is none and so no objects.
 func (q Question) JudgeCRD(proposed Manifest, live *Manifest, f Facts) Finding {
 	finding := Finding{Resource: proposed.Resource().String(), From: proposed.From}
 	edit := q.Program + " upgrade-crd -f " + file(proposed.From)
@@ -196,7 +196,7 @@ func (q Question) JudgeCRD(proposed Manifest, live *Manifest, f Facts) Finding {
 	return finding.is(Safe, "every stored version stays readable", "")
 }
 
-// file is the file of a name like "crds.yaml, document 2"; what came through a pipe has none.
+// file returns the file in a name like "crds.yaml, document 2". Standard input has none.
 func file(from string) string {
 	name, _, _ := strings.Cut(from, ", document ")
 	if name == StandardInput {
@@ -209,7 +209,8 @@ func removes(versions []string) string {
 	return "it removes " + strings.Join(versions, ", ") + ", and "
 }
 
-// storedOf are the versions that may be stored, strongest source first; disagree and doubt say why there may be others.
+// storedOf returns the versions that may be stored, from the strongest source. disagree and doubt say why there may be
+// others.
 func (q Question) storedOf(live *Manifest, f Facts) (all []stored, disagree, doubt string, source Source) {
 	d := live.crd()
 	if f.CRD != nil {
@@ -261,7 +262,7 @@ func stillStored(gone []stored, source Source, proposed Manifest) string {
 	return what + ", and it has only " + strings.Join(proposed.crd().Versions, ", ")
 }
 
-// losses says what stored objects would lose without a webhook, if they did not lose it before.
+// losses says which fields stored objects would lose without a webhook that they do not lose already.
 func (q Question) losses(proposed Manifest, live *Manifest, all []stored) string {
 	if proposed.Webhook {
 		return ""

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// Declared reads what API servers declare that they can decode: a list of StorageVersions of either API, as JSON. Where
-// several servers speak of a resource, what all of them can decode counts. The version that the first one writes comes
-// first.
+// Declared parses what API servers declare they can decode: a list of StorageVersions of either API, as JSON. If
+// several servers have entries for a resource, only versions that all of them can decode count. The version that the
+// first server writes comes first.
 func Declared(list []byte) (map[schema.GroupResource][]schema.GroupVersion, error) {
 	var declared struct {
 		Items []struct {
@@ -69,8 +69,8 @@ func Declared(list []byte) (map[schema.GroupResource][]schema.GroupVersion, erro
 	return all, nil
 }
 
-// NewTable makes a table of what the servers of a release declare of themselves: the list of their StorageVersions
-// (internal.apiserver.k8s.io), as JSON, and the kinds that discovery shows. A resource without a kind is left out.
+// NewTable builds a table from what the servers of a release declare: the list of their StorageVersions
+// (internal.apiserver.k8s.io), as JSON, and the kinds that discovery shows. It omits resources without a kind.
 func NewTable(release string, list []byte, kinds map[schema.GroupResource]string) (Table, error) {
 	declared, err := Declared(list)
 	if err != nil {

@@ -13,24 +13,25 @@ import (
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
-// Question is what is asked about every resource.
+// Question is what to find out about every resource.
 type Question struct {
-	// Program is what the user calls us, for commands to try.
+	// Program is the name under which the user runs the program, for commands to try.
 	Program string
 	Now     time.Time
 	// MaxAge is how old the heartbeat of a StorageState may be. 0: as old as it can become while a controller renews it
 	// every heartbeatPeriodSeconds.
 	MaxAge time.Duration
-	// AnyAge believes a StorageState however old it is.
+	// AnyAge accepts a StorageState of any age.
 	AnyAge bool
-	// Installed: the cluster serves StorageStates. Where it does not, storedVersions and empty collections say what can
-	// be said.
+	// Installed means that the cluster serves StorageStates. If it does not, storedVersions and empty collections are
+	// the only records.
 	Installed bool
-	// Target is who is to decode what is stored; nil for the API servers of now, whose present versions are wanted.
+	// Target is what has to decode the stored objects; nil for the present API servers, which should store everything
+	// in their current versions.
 	Target *Target
-	// Etcd: Facts.Held was read.
+	// Etcd means that Facts.Held was read.
 	Etcd bool
-	// Applying: CustomResourceDefinitions are asked about (JudgeCRD).
+	// Applying means that the question is about CustomResourceDefinitions (JudgeCRD).
 	Applying bool
 }
 
@@ -41,44 +42,45 @@ func (q Question) targetName() string {
 	return q.Target.Name
 }
 
-// Facts are what is known of one resource.
+// Facts are what is known about one resource.
 type Facts struct {
 	Resource schema.GroupResource
 	Kind     string
-	// NotStored: the API server computes the resource, or only answers to it.
+	// NotStored means that the API server computes the resource, or only answers requests.
 	NotStored bool
-	// Aggregated: another API server than kube-apiserver stores it.
+	// Aggregated means that another API server than kube-apiserver stores it.
 	Aggregated bool
 	// Decodable are the versions that all its API servers declare that they can decode. It is nil unless the resource
 	// is aggregated and each of its servers has declared them.
 	Decodable []schema.GroupVersion
 	// CRD is set for custom resources.
 	CRD *CRD
-	// Unfit says why the resource cannot be migrated; empty where it can.
+	// Unfit says why the resource cannot be migrated. It is empty if it can be.
 	Unfit string
-	// Gone: a record exists, but the API server does not serve the resource.
+	// Gone means that a record exists, but the API server does not serve the resource.
 	Gone bool
-	// Current is the version that the API server shows it writes now, and its hash; both empty where it does not tell.
+	// Current is the version that the API server shows it writes now, and its hash. Both are empty if the server does
+	// not show it.
 	Current     schema.GroupVersion
 	CurrentHash string
-	// State is the StorageState's status; nil where there is none.
+	// State is the status of the StorageState, or nil if there is none.
 	State *v1alpha1.StorageStateStatus
-	// Migrations are the StorageVersionMigrations of the resource, under any of its names. They say what is being done;
-	// only the StorageState says what a success has proven.
+	// Migrations are the StorageVersionMigrations of the resource, under any of its names. They say what is in
+	// progress; only the StorageState says what a success has proven.
 	Migrations []v1alpha1.StorageVersionMigration
-	// Empty: the API server counted no object.
+	// Empty means that the API server counted no object.
 	Empty bool
-	// Held is what etcd holds, where Question.Etcd.
+	// Held is what etcd holds, if Question.Etcd.
 	Held []Held
 }
 
-// CRD is what a CustomResourceDefinition says about storage.
+// CRD is the part of a CustomResourceDefinition that concerns storage.
 type CRD struct {
 	Group, Kind string
-	// UID and Generation are those of the object; empty and 0 where it has none.
+	// UID and Generation are those of the object, or empty and 0 if it has none.
 	UID        string
 	Generation int64
-	// Versions are all of spec.versions; StorageVersion is the one that it marks.
+	// Versions are all of spec.versions. StorageVersion is the one that is marked as such.
 	Versions       []string
 	StorageVersion string
 	// StoredVersions are those of status.
@@ -90,7 +92,7 @@ type Held struct {
 	Version schema.GroupVersion
 	Kind    string
 	Objects int64
-	// Opaque: encrypted or not understood; version and kind cannot be told.
+	// Opaque means encrypted or not understood: version and kind cannot be determined.
 	Opaque bool
 }
 
@@ -98,7 +100,7 @@ type Held struct {
 type stored struct {
 	hash string
 	name string // for people
-	// objects is how many, where etcd was read; else 0.
+	// objects is how many objects have the version if etcd was read, else 0.
 	objects int64
 }
 
@@ -107,12 +109,12 @@ func (d *CRD) hash(version string) string {
 	return storageversion.Hash(schema.GroupVersionKind{Group: d.Group, Version: version, Kind: d.Kind})
 }
 
-// defines reports whether spec.versions has a version of the hash.
+// defines reports whether spec.versions contains a version with the hash.
 func (d *CRD) defines(hash string) bool {
 	return slices.ContainsFunc(d.Versions, func(v string) bool { return d.hash(v) == hash })
 }
 
-// current is the version that the API server writes, for people.
+// current returns the version that the API server writes, for people.
 func (f Facts) current() string {
 	if f.Current.Empty() {
 		return f.CurrentHash
@@ -120,7 +122,7 @@ func (f Facts) current() string {
 	return f.short(f.Current)
 }
 
-// short is a version for people: without its group where that is the resource's own.
+// short returns a version for people: without its group if that is the resource's own.
 func (f Facts) short(gv schema.GroupVersion) string {
 	if gv.Group == f.Resource.Group {
 		return gv.Version
@@ -128,7 +130,7 @@ func (f Facts) short(gv schema.GroupVersion) string {
 	return gv.String()
 }
 
-// named returns a version by its hash, with the name that someone recorded, or one found among the known candidates.
+// named returns the version with a hash, with a recorded name, or one that was found among the known candidates.
 func (f Facts) named(hash, recorded string) stored {
 	s := stored{hash: hash, name: recorded}
 	if recorded != "" && recorded != hash {

@@ -14,19 +14,19 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// basis is what a verdict rests on.
+// basis is what a verdict relies on.
 type basis struct {
 	source Source
 	stored []stored
-	// disagree says that the API servers write different versions at this moment; empty where they do not.
+	// disagree says that the API servers write different versions at the moment, or is empty.
 	disagree string
-	// doubt says why versions may be stored that no one knows; empty where none may.
+	// doubt says why unknown versions may be stored, or is empty.
 	doubt string
 	// unsure says why the record may be out of date.
 	unsure string
 }
 
-// Judge decides for one resource. What is known to be wrong is Unsafe, also where more is unknown; what is unknown is
+// Judge decides about one resource. A known problem is Unsafe, even if more is unknown; otherwise anything unknown is
 // Undetermined.
 func (q Question) Judge(f Facts) Finding {
 	finding := Finding{Resource: f.Resource.String(), Current: f.current()}
@@ -76,8 +76,8 @@ func (f Finding) is(v Verdict, why, next string) Finding {
 	return f
 }
 
-// basis chooses the strongest of what is known: what etcd holds, then the StorageState, then, where no StorageState can
-// be expected, the CRD's storedVersions, then that there are no objects.
+// basis chooses the strongest source: what etcd holds, then the StorageState, then, if no StorageState can be expected,
+// the CRD's storedVersions, then the absence of objects.
 func (q Question) basis(f Facts) basis {
 	opaque := slices.ContainsFunc(f.Held, func(h Held) bool { return h.Opaque })
 	switch {
@@ -93,7 +93,7 @@ func (q Question) basis(f Facts) basis {
 	return basis{}
 }
 
-// withCurrent adds what the API server shows that it writes now (I1).
+// withCurrent adds the version that the API server shows it writes now (I1).
 func (f Facts) withCurrent(all []stored) []stored {
 	if f.CurrentHash == "" {
 		return all
@@ -101,8 +101,8 @@ func (f Facts) withCurrent(all []stored) []stored {
 	return add(all, f.named(f.CurrentHash, ""))
 }
 
-// byEtcd takes what etcd holds for the whole truth about the past. What is being written now is another matter: of that
-// the StorageState tells, while it is fresh.
+// byEtcd relies on what etcd holds for everything in the past. For what is being written now it relies on the
+// StorageState, as long as that is fresh.
 func (q Question) byEtcd(f Facts) basis {
 	b := basis{source: ByEtcd}
 	for _, h := range f.Held {
@@ -125,7 +125,8 @@ func (f Facts) byStoredVersions() basis {
 	return b
 }
 
-// byState reads the StorageState. What the API servers were seen to write counts as stored, recorded or not.
+// byState relies on the StorageState. A version that the API servers were seen to write counts as stored, even if it is
+// not recorded.
 func (q Question) byState(f Facts) basis {
 	status := f.State
 	b := basis{source: ByStorageState}
@@ -155,7 +156,7 @@ func (q Question) byState(f Facts) basis {
 	return b
 }
 
-// withServers adds what each API server was seen to write (I1).
+// withServers adds the versions that API servers were seen to write (I1).
 func (f Facts) withServers(all []stored) []stored {
 	for _, s := range f.State.ServerStorageVersions {
 		if s.EncodingVersionHash != "" {
@@ -165,8 +166,8 @@ func (f Facts) withServers(all []stored) []stored {
 	return all
 }
 
-// disagreement says that the API servers write different versions, or why it is unknown whether they do; both are empty
-// where they agree.
+// disagreement says that the API servers write different versions, or why it is unknown whether they do. Both results
+// are empty if the servers agree.
 func (f Facts) disagreement() (disagree, doubt string) {
 	var shown []stored
 	for _, server := range f.withServers(nil) {
@@ -188,11 +189,11 @@ func (f Facts) disagreement() (disagree, doubt string) {
 	return "", ""
 }
 
-// lateness is what a heartbeat may be late by: how long it takes to ask all API servers, and to write what they say.
+// lateness is how late a heartbeat may be: the time to ask all API servers and to record their answers.
 const lateness = 2 * time.Minute
 
-// maxAge is how old the heartbeat of a StorageState can become while a controller renews it: a heartbeat that is
-// younger than half a period is not renewed, and the next look is a period later.
+// maxAge is how old the heartbeat of a StorageState can become while a controller renews it: a heartbeat younger than
+// half a period is not renewed, and the next look is a period later.
 func (q Question) maxAge(status *v1alpha1.StorageStateStatus) time.Duration {
 	if q.MaxAge != 0 {
 		return q.MaxAge
@@ -204,7 +205,7 @@ func (q Question) maxAge(status *v1alpha1.StorageStateStatus) time.Duration {
 	return period + period/2 + lateness
 }
 
-// outdated says why a StorageState may not say how things are now; empty where it does.
+// outdated says why a StorageState may be out of date, or returns "".
 func (q Question) outdated(f Facts) string {
 	status := f.State
 	age := q.Now.Sub(status.LastHeartbeatTime.Time)
@@ -223,7 +224,7 @@ func (q Question) outdated(f Facts) string {
 	return ""
 }
 
-// minutes is a duration for people.
+// minutes formats a duration for people.
 func minutes(d time.Duration) string {
 	if d < time.Minute {
 		return d.Round(time.Second).String()
@@ -231,7 +232,7 @@ func minutes(d time.Duration) string {
 	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 }
 
-// withoutRecord judges what nothing is recorded of.
+// withoutRecord judges a resource without a record.
 func (q Question) withoutRecord(f Facts, finding Finding) Finding {
 	switch {
 	case q.Etcd:
@@ -249,7 +250,7 @@ func (q Question) withoutRecord(f Facts, finding Finding) Finding {
 	return finding.is(Undetermined, "nothing records in which versions it is stored", q.snapshot(f))
 }
 
-// gone judges what the API server does not serve. A migration of it can never succeed.
+// gone judges a resource that the API server does not serve. A migration of it can never succeed.
 func (q Question) gone(f Facts, finding Finding) Finding {
 	next := ""
 	if m := f.Migration(); m != nil {
@@ -258,7 +259,7 @@ func (q Question) gone(f Facts, finding Finding) Finding {
 	return finding.is(Undetermined, "the API server does not serve it: what is still stored is unknown", next)
 }
 
-// snapshot is the command that looks into etcd, unless that has been done.
+// snapshot returns the command that reads etcd, unless etcd has been read.
 func (q Question) snapshot(f Facts) string {
 	if q.Etcd {
 		return ""
@@ -266,7 +267,7 @@ func (q Question) snapshot(f Facts) string {
 	return q.Program + " check " + f.Resource.String() + " --snapshot FILE"
 }
 
-// undecodable are the versions that whoever comes cannot decode; without a target, all but the present one.
+// undecodable returns the versions that the target cannot decode; without a target, all versions but the current one.
 func (q Question) undecodable(f Facts, all []stored) (bad []stored) {
 	known := slices.DeleteFunc(slices.Clone(all), func(s stored) bool { return s.hash == v1alpha1.Unknown })
 	declared, _ := q.declared(f)
@@ -314,7 +315,7 @@ func (q Question) why(f Facts, b basis, bad []stored) string {
 	return what + ", " + q.Target.cannot(f)
 }
 
-// counted is a number of objects for people.
+// counted formats a number of objects for people.
 func counted(n int64) string {
 	if n == 1 {
 		return "1 object"
@@ -329,8 +330,8 @@ func objects(all []stored) (n int64) {
 	return n
 }
 
-// unsafe answers where versions are stored, or written, that cannot be decoded. Migrating helps, unless what is written
-// now is itself the problem.
+// unsafe answers if versions are stored, or written, that cannot be decoded. A migration helps, unless the version that
+// is written now is itself the problem.
 func (q Question) unsafe(f Facts, finding Finding, b basis, bad []stored) Finding {
 	current := slices.ContainsFunc(bad, func(s stored) bool { return s.hash == f.CurrentHash })
 	switch why := q.why(f, b, bad); {
@@ -343,7 +344,7 @@ func (q Question) unsafe(f Facts, finding Finding, b basis, bad []stored) Findin
 	}
 }
 
-// migrate is the command that has a resource migrated: by the controller, where there is one.
+// migrate returns the command that migrates a resource: through the controller, if there is one.
 func (q Question) migrate(resource string) string {
 	if q.Installed {
 		return q.Program + " request " + resource

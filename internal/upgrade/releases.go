@@ -31,11 +31,11 @@ type Table struct {
 // Decodable is what can be decoded of one resource.
 type Decodable struct {
 	Kind string
-	// Versions can be decoded; the first is the one that is written.
+	// Versions can be decoded. The first one is the version that is written.
 	Versions []schema.GroupVersion
 }
 
-// tables are those of all files, by minor version: "1.36".
+// tables returns the tables of all files, by minor version: "1.36".
 var tables = sync.OnceValue(func() map[string]Table {
 	all := map[string]Table{}
 	entries, err := Files.ReadDir("releases")
@@ -56,13 +56,13 @@ var tables = sync.OnceValue(func() map[string]Table {
 	return all
 })
 
-// Known are the releases whose table there is, the oldest first: "1.36".
+// Known returns the releases that have a table, the oldest first: "1.36".
 func Known() []string { return inOrder(tables()) }
 
 var releaseForm = regexp.MustCompile(`^v?([0-9]+\.[0-9]+)(\..*|[-+].*)?$`)
 
-// ReleaseTable returns the table of a release, written as "1.36", "v1.36" or "v1.36.3"; minor is its first form. Not ok
-// where the table of that release is not known; an error where it is not a release.
+// ReleaseTable returns the table of a release, which may be written as "1.36", "v1.36" or "v1.36.3"; minor is the first
+// form. ok is false if the release has no table. The error says that it is not a release.
 func ReleaseTable(release string) (table Table, minor string, ok bool, err error) {
 	parts := releaseForm.FindStringSubmatch(release)
 	if parts == nil {
@@ -74,7 +74,7 @@ func ReleaseTable(release string) (table Table, minor string, ok bool, err error
 
 const tableHead = "# What kube-apiserver "
 
-// ParseTable reads a table.
+// ParseTable parses a table.
 func ParseTable(raw []byte) (Table, error) {
 	table := Table{Decodable: map[schema.GroupResource]Decodable{}}
 	lines := bufio.NewScanner(bytes.NewReader(raw))
@@ -106,7 +106,7 @@ func ParseTable(raw []byte) (Table, error) {
 	return table, lines.Err()
 }
 
-// Bytes writes the table as ParseTable reads it, a line for each resource.
+// Bytes returns the table in the form that ParseTable parses, one line per resource.
 func (t Table) Bytes() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s%s can decode, as its own StorageVersion objects say while every API and alpha feature is "+

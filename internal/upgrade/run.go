@@ -13,7 +13,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// Run is what has become of the run that a StorageVersionMigration requests; a closed set.
+// Run is the state of the run that a StorageVersionMigration requests. The set is closed.
 type Run string
 
 // The runs.
@@ -30,7 +30,7 @@ const (
 // Unfinished reports whether a run was requested that has neither succeeded nor failed, and was not cancelled.
 func (r Run) Unfinished() bool { return r == NotBegun || r == AtWork || r == Paused }
 
-// RunOf tells how far the run is that m requests; nil is NotRequested.
+// RunOf returns the state of the run that m requests; for nil, NotRequested.
 func RunOf(m *v1alpha1.StorageVersionMigration) Run {
 	switch {
 	case m == nil:
@@ -50,8 +50,8 @@ func RunOf(m *v1alpha1.StorageVersionMigration) Run {
 }
 
 // Migration returns the StorageVersionMigration that counts for the resource: one that is not finished, else one that
-// has succeeded with the version that is written now, else the newest; nil where there is none. Of several that are
-// alike the newest counts.
+// has succeeded with the version that is written now, else the newest; or nil if there is none. Among equals the newest
+// counts.
 func (f Facts) Migration() *v1alpha1.StorageVersionMigration {
 	rank := func(m *v1alpha1.StorageVersionMigration) int {
 		switch run := RunOf(m); {
@@ -75,8 +75,7 @@ func (f Facts) Migration() *v1alpha1.StorageVersionMigration {
 	})
 }
 
-// migrated answers where a migration helps: it names the command that requests one, or what became of the one that was
-// requested.
+// migrated answers if a migration helps: it names the command that requests one, or the state of a requested one.
 func (q Question) migrated(f Facts, finding Finding, v Verdict, why string) Finding {
 	m := f.Migration()
 	if isByHand(f.State) {
@@ -111,7 +110,7 @@ func (q Question) migrated(f Facts, finding Finding, v Verdict, why string) Find
 	return finding.is(v, why, q.migrate(finding.Resource))
 }
 
-// forbidden reports whether the controller found that its workers may not migrate the resource.
+// forbidden reports whether the controller found that its workers are forbidden to migrate the resource.
 func forbidden(s *v1alpha1.StorageStateStatus) bool {
 	if s == nil {
 		return false
@@ -120,8 +119,8 @@ func forbidden(s *v1alpha1.StorageStateStatus) bool {
 	return c != nil && c.Status == metav1.ConditionFalse
 }
 
-// weakEvidence returns the evidence about the API servers, as the value of a flag, where it is too weak to prove a
-// migration, and what the controller says about it.
+// weakEvidence returns the evidence about the API servers, as the value of a flag, if it is too weak to prove a
+// migration, and the controller's message about it.
 func weakEvidence(s *v1alpha1.StorageStateStatus) (evidence, message string) {
 	if s == nil {
 		return "", ""
@@ -144,7 +143,7 @@ func isByHand(s *v1alpha1.StorageStateStatus) bool {
 	return forbidden(s) && condition(s.Conditions, v1alpha1.ConditionPermitted).Reason == v1alpha1.ReasonByHand
 }
 
-// behind is a message as the end of a sentence; empty where there is none.
+// behind formats a message as the end of a sentence. It returns "" for an empty message.
 func behind(message string) string {
 	if message == "" {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Schema is what of a structural schema decides which fields an API server keeps.
+// Schema contains the parts of a structural schema that decide which fields an API server keeps.
 type Schema struct {
 	Type       string            `json:"type"`
 	IntOrStr   bool              `json:"x-kubernetes-int-or-string"`
@@ -35,11 +35,11 @@ func (a *Additional) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &a.Schema)
 }
 
-// topLevel fields are kept whatever a schema says.
+// topLevel fields are kept, whatever the schema says.
 var topLevel = []string{"apiVersion", "kind", "metadata"}
 
-// Path leads to a field of an object: names of fields, Each for the items of a list, and Any for fields that a schema
-// does not name.
+// Path is the path of a field in an object: names of fields, Each for the items of a list, and Any for fields that a
+// schema does not name.
 type Path []string
 
 // Steps of a Path that are not names of fields.
@@ -48,7 +48,7 @@ const (
 	Any  = "*"
 )
 
-// String is the path for people: spec.rules[].name; "the object" for the empty one.
+// String returns the path for people: spec.rules[].name; "the object" for the empty path.
 func (p Path) String() string {
 	if len(p) == 0 {
 		return "the object"
@@ -58,8 +58,8 @@ func (p Path) String() string {
 
 func (p Path) to(step string) Path { return append(slices.Clone(p), step) }
 
-// Lost are the fields of s that an API server with the schema to drops or refuses: those that are not there, or have
-// another type. A field below one of them is not named again.
+// Lost returns the fields of s that an API server with the schema to drops or refuses: those that to does not have, or
+// has with another type. Fields below one of them are not listed.
 func (s Schema) Lost(to Schema) []Path { return s.lost(to, nil) }
 
 func (s Schema) lost(to Schema, path Path) (lost []Path) {
@@ -85,7 +85,7 @@ func (s Schema) lost(to Schema, path Path) (lost []Path) {
 	return append(lost, s.lostKeys(to, path)...)
 }
 
-// lostKeys looks at fields that the schema does not name one by one.
+// lostKeys compares fields that the schema does not name individually.
 func (s Schema) lostKeys(to Schema, path Path) []Path {
 	open := s.Preserve || s.Additional != nil
 	switch {

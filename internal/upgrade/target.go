@@ -11,20 +11,20 @@ import (
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
-// Target is who is to decode what is stored.
+// Target is what has to decode the stored objects.
 type Target struct {
-	// Name is for people: "Kubernetes 1.36".
+	// Name is the name for people: "Kubernetes 1.36".
 	Name string
-	// Table says what it can decode of the resources that are built in.
+	// Table says what the target can decode of the built-in resources.
 	Table Table
-	// The CRDs of the target, where it is another cluster; nil where it keeps those of this one.
+	// The CRDs of the target if it is another cluster; nil if it keeps those of this cluster.
 	CRDs map[schema.GroupResource]CRD
-	// Aggregated are the versions that aggregated API servers there declare that they can decode, by resource. A
-	// resource that is not among them is taken for one whose API servers stay as they are.
+	// Aggregated are the versions that aggregated API servers of the target declare they can decode, by resource. The
+	// API servers of all other resources count as unchanged.
 	Aggregated map[schema.GroupResource][]schema.GroupVersion
 }
 
-// crd is the target's CRD of a custom resource; nil where it has none.
+// crd returns the target's CRD of a custom resource, or nil.
 func (t *Target) crd(f Facts) *CRD {
 	if t.CRDs == nil {
 		return f.CRD
@@ -46,7 +46,7 @@ func (t *Target) decodes(f Facts, hash string) bool {
 		func(gv schema.GroupVersion) bool { return storageversion.Hash(gv.WithKind(known.Kind)) == hash })
 }
 
-// cannot ends the sentence that begins with versions which the target cannot decode.
+// cannot returns the end of a sentence about versions that the target cannot decode.
 func (t *Target) cannot(f Facts) string {
 	switch _, known := t.Table.Decodable[f.Resource]; {
 	case f.CRD != nil && t.crd(f) == nil:

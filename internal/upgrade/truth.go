@@ -10,7 +10,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
-// held is what etcd holds as a version that may be stored.
+// held converts what etcd holds to versions that may be stored.
 func (f Facts) held(h Held) stored {
 	gvk := h.Version.WithKind(f.Kind)
 	if h.Kind != "" {
@@ -19,7 +19,8 @@ func (f Facts) held(h Held) stored {
 	return stored{hash: storageversion.Hash(gvk), name: f.short(h.Version), objects: h.Objects}
 }
 
-// Understated names the records of one resource that claim less than etcd holds (I1). What is encrypted cannot tell.
+// Understated names the records of one resource that contain fewer versions than etcd holds (I1). Encrypted values are
+// not compared, because their version is unknown.
 func (q Question) Understated(f Facts) (all []Understatement) {
 	name := f.Resource.String()
 	if s := f.State; s != nil && !slices.Contains(s.PersistedStorageVersionHashes, v1alpha1.Unknown) {
@@ -46,7 +47,7 @@ func (q Question) Understated(f Facts) (all []Understatement) {
 	return all
 }
 
-// compare adds an understatement where etcd holds a version that the record does not claim.
+// compare adds an understatement if etcd holds a version that the record does not contain.
 func (f Facts) compare(all []Understatement, record string, claims []string, next string, claimed func(stored) bool) []Understatement {
 	u := Understatement{Record: record, Claims: claims, Next: next}
 	for _, h := range f.Held {
@@ -63,7 +64,7 @@ func (f Facts) compare(all []Understatement, record string, claims []string, nex
 	return append(all, u)
 }
 
-// stray judges objects that etcd holds of a resource of which nothing else is known.
+// stray judges objects in etcd whose resource is otherwise unknown.
 func (q Question) stray(f Facts, finding Finding) Finding {
 	finding.Source = ByEtcd
 	for _, h := range f.Held {

@@ -1,23 +1,23 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upgrade decides whether an upgrade, a downgrade or a new CustomResourceDefinition is safe: whether those who
-// will read what is stored can decode it.
+// Package upgrade decides whether an upgrade, a downgrade or a new CustomResourceDefinition is safe: whether the API
+// servers that will read the stored objects can decode them.
 //
-// It owns the rules, and the table of what each Kubernetes release can decode. It is pure: values in, verdicts with
-// their reasons out. It never reads a cluster, a file or etcd.
+// It owns the rules, and the table of what each Kubernetes release can decode. It is pure: it takes values and returns
+// verdicts with their reasons. It never reads a cluster, a file or etcd.
 //
 // Invariants:
-//   - versions are compared by their hashes; names are for people;
-//   - a version that is known to be stored or written, and that a reader cannot decode, is Unsafe, whatever else is
-//     unknown;
-//   - otherwise anything unknown is Undetermined: no record, an empty one, one that is too old, or one with Unknown
-//     among its versions (I1);
-//   - a record counts together with what the API servers show that they write now (I1);
-//   - a migration's success proves nothing by itself: only the StorageState says what it has proven (I2);
-//   - what etcd holds outweighs every record, and a record that claims less is named.
+//   - Versions are compared by their hashes; names are for people.
+//   - A version that is known to be stored or written, and that the target cannot decode, is Unsafe, whatever else is
+//     unknown.
+//   - Otherwise anything unknown is Undetermined: a missing, empty or outdated record, or one with Unknown among its
+//     versions (I1).
+//   - A record counts together with the versions that the API servers show they write now (I1).
+//   - The success of a migration proves nothing by itself: only the StorageState says what it has proven (I2).
+//   - What etcd holds outweighs every record, and a record that contains less is named.
 //
-// `check` and `progress` show its verdicts and decide nothing themselves.
+// `check` and `progress` show these verdicts and decide nothing themselves.
 package upgrade
 
 import (
@@ -27,7 +27,7 @@ import (
 	"strings"
 )
 
-// Verdict says whether something is safe; a closed set.
+// Verdict says whether something is safe. The set is closed.
 type Verdict string
 
 // The verdicts.
@@ -37,7 +37,7 @@ const (
 	Undetermined Verdict = "Undetermined"
 )
 
-// Source is what a verdict rests on; a closed set.
+// Source is what a verdict relies on. The set is closed.
 type Source string
 
 // The sources.
@@ -56,53 +56,54 @@ type Finding struct {
 	Verdict  Verdict `json:"verdict"`
 	// Why is the reason, for people.
 	Why string `json:"why"`
-	// Next is the command that helps; empty where nothing has to be done.
+	// Next is the command that helps. It is empty if nothing has to be done.
 	Next string `json:"next,omitempty"`
-	// Source is what the verdict rests on.
+	// Source is what the verdict relies on.
 	Source Source `json:"source,omitempty"`
-	// Stored are the versions that may be stored: "v1", or group/version of another group, a hash where it is that of
-	// no known version, or "Unknown".
+	// Stored are the versions that may be stored: "v1", or group/version if it is the version of another group, or a
+	// hash if no known version has it, or "Unknown".
 	Stored []string `json:"stored,omitempty"`
 	// Current is the version that the API servers write now.
 	Current string `json:"current,omitempty"`
 	// Stranded are those of Stored that could not be decoded.
 	Stranded []string `json:"stranded,omitempty"`
-	// Migration is the name of the StorageVersionMigration that counts; empty where there is none. Run is how far it
-	// is.
+	// Migration is the name of the StorageVersionMigration that counts, or empty. Run is how far it is.
 	Migration string `json:"migration,omitempty"`
 	Run       Run    `json:"run,omitempty"`
-	// From names the file and document of a CustomResourceDefinition that was asked about.
+	// From names the file and document of the CustomResourceDefinition that the finding is about.
 	From string `json:"from,omitempty"`
 }
 
-// Understatement is a record that claims fewer versions than etcd holds.
+// Understatement is a record that contains fewer versions than etcd holds.
 type Understatement struct {
-	// Record is what kubectl calls it: "storagestates.migration.k8s.io/widgets.demo.example.com".
+	// Record is the name of the record in kubectl's syntax: "storagestates.migration.k8s.io/widgets.demo.example.com".
 	Record string `json:"record"`
-	// Claims are the versions that it names.
+	// Claims are the versions that the record contains.
 	Claims []string `json:"claims"`
-	// Missing are versions that etcd holds besides.
+	// Missing are the versions that etcd holds in addition.
 	Missing []string `json:"missing"`
-	// Objects is how many objects are stored in these.
+	// Objects is how many objects are stored in the missing versions.
 	Objects int64 `json:"objects"`
 	// Next is the command that helps.
 	Next string `json:"next"`
 }
 
-// Report is the answer for everything.
+// Report is the answer about all resources.
 type Report struct {
 	Verdict Verdict `json:"verdict"`
 	// Sentence is the verdict with its reason, for people.
 	Sentence string `json:"sentence"`
-	// Target is who is to decode what is stored; empty for the API servers of now.
+	// Target is what has to decode the stored objects. It is empty for the present API servers.
 	Target string `json:"target,omitempty"`
 	// Findings are sorted: the unsafe first, then what cannot be determined, then the safe; each by name.
 	Findings []Finding `json:"resources"`
-	// Understated are records that claim less than etcd holds. They make the whole Unsafe: others will trust them.
+	// Understated are records that contain less than etcd holds. They make the whole report Unsafe, because others rely
+	// on them.
 	Understated []Understatement `json:"understated,omitempty"`
 	// NotLookedAt are the parts of the cluster that could not be read, and why.
 	NotLookedAt []string `json:"notLookedAt,omitempty"`
-	// Excluded are resources that the installation excludes, and that no one named: nothing is said about them.
+	// Excluded are resources that the installation excludes and that the user did not name. The report says nothing
+	// about them.
 	Excluded []string `json:"excluded,omitempty"`
 }
 
@@ -110,11 +111,11 @@ type Report struct {
 type Scope struct {
 	// NotLookedAt and Excluded are those of the Report.
 	NotLookedAt, Excluded []string
-	// Named: the user named the resources.
+	// Named means that the user named the resources.
 	Named bool
 }
 
-// Report judges resources, and concludes.
+// Report judges resources, and draws the conclusion.
 func (q Question) Report(facts []Facts, s Scope) Report {
 	var findings []Finding
 	var understated []Understatement
@@ -125,7 +126,7 @@ func (q Question) Report(facts []Facts, s Scope) Report {
 	return q.Conclude(findings, understated, s)
 }
 
-// Conclude puts findings together. The worst decides: unsafe, then undetermined, then safe.
+// Conclude combines findings. The worst one decides: unsafe, then undetermined, then safe.
 func (q Question) Conclude(findings []Finding, understated []Understatement, s Scope) Report {
 	r := Report{Target: q.targetName(), Findings: slices.Clone(findings), Understated: understated,
 		NotLookedAt: s.NotLookedAt, Excluded: s.Excluded}
@@ -200,7 +201,7 @@ func (q Question) whether() string {
 	return "Whether an upgrade is safe"
 }
 
-// few names up to five.
+// few names at most five.
 func few(names []string) string {
 	const most = 5
 	if len(names) <= most {
