@@ -5,8 +5,6 @@ package e2e
 
 import (
 	"crypto/tls"
-	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -106,37 +104,4 @@ func wantUnimpressed(t *testing.T, pid int, address string) {
 	if grown := peak() - before; grown > 16<<20 {
 		t.Errorf("200 bearer tokens of a MiB cost the controller %d bytes of memory, want at most 16 MiB", grown)
 	}
-}
-
-// freeAddress is one that no one listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
-}
-
-func fetch(t *testing.T, address, token string) (int, string) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(body)
 }

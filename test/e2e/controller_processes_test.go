@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -104,13 +102,6 @@ func (c *controlled) leader() string {
 	}
 	decode(c.T, answer, &lease)
 	return lease.Spec.HolderIdentity
-}
-
-// writes are the requests that changed something, without the Lease and questions that are asked by POST.
-func writes(proxy *testbed.Proxy) []testbed.Record {
-	return slices.DeleteFunc(proxy.Records(), func(r testbed.Record) bool {
-		return r.Method == http.MethodGet || strings.Contains(r.Path, "/leases") || strings.HasSuffix(r.Path, "reviews")
-	})
 }
 
 func TestAnAPIServerThatDiesAgainAndAgainIsOutlived(t *testing.T) {

@@ -67,24 +67,6 @@ func TestAControllerMigratesWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// checkpoints are the names of the ConfigMaps of runs.
-func (c *controlled) checkpoints() []string {
-	var list struct {
-		Items []struct {
-			Metadata struct {
-				Name string `json:"name"`
-			} `json:"metadata"`
-		} `json:"items"`
-	}
-	get(c.T, c.cluster, "/api/v1/namespaces/"+installation+
-		"/configmaps?labelSelector=app.kubernetes.io/component%3Dworker", &list)
-	var names []string
-	for _, item := range list.Items {
-		names = append(names, item.Metadata.Name)
-	}
-	return names
-}
-
 func TestTwentyResourcesAreMigratedOneAfterAnother(t *testing.T) {
 	t.Parallel()
 	c := newControlled(t, testbed.New(t, testbed.Options{}))
@@ -250,25 +232,6 @@ func TestAMissingPermissionIsNamedAndOthersGoOn(t *testing.T) {
 		if m.Status.Run.Failures == 0 {
 			t.Errorf("run is %+v, want its failures counted", m.Status.Run)
 		}
-	})
-}
-
-func rule(group, resource string, verbs ...string) map[string]any {
-	return map[string]any{"apiGroups": []string{group},
-		"resources": []string{resource, resource + "/status"}, "verbs": verbs}
-}
-
-// allow gives a user (the role's name, if none is named) what the rules say, in the whole cluster.
-func allow(t *testing.T, cluster *testbed.Cluster, name string, rules []any, user ...string) {
-	t.Helper()
-	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
-	do(t, cluster, http.MethodPost, rbac+"clusterroles",
-		map[string]any{"metadata": map[string]any{"name": name}, "rules": rules})
-	who := append(user, name)[0]
-	do(t, cluster, http.MethodPost, rbac+"clusterrolebindings", map[string]any{
-		"metadata": map[string]any{"name": name},
-		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-		"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": who}},
 	})
 }
 

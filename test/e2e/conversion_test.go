@@ -240,16 +240,6 @@ func (c *converter) convert(w http.ResponseWriter, r *http.Request) {
 	}) // the API server is gone if this fails
 }
 
-// getWhenReady reads as soon as the API server has filled its cache: until then it answers 429.
-func getWhenReady(t *testing.T, cluster *testbed.Cluster, path string, into any) {
-	t.Helper()
-	eventually(t, "GET "+path, func() bool {
-		status, _, err := cluster.Servers[0].Do(t.Context(), http.MethodGet, path, nil)
-		return err == nil && status == http.StatusOK
-	})
-	get(t, cluster, path, into)
-}
-
 // editVersions edits the versions of the widgets' CRD, which the API server must accept.
 func editVersions(t *testing.T, cluster *testbed.Cluster, edit func(versions []any) []any) {
 	t.Helper()

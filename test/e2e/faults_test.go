@@ -17,17 +17,6 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// throughProxy returns a user whose requests go through a proxy.
-func throughProxy(t *testing.T, cluster *testbed.Cluster) (*cli, *testbed.Proxy) {
-	t.Helper()
-	proxy := testbed.NewProxy(t, cluster)
-	kubeconfig, err := proxy.Kubeconfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return newCLIWith(t, cluster, kubeconfig), proxy
-}
-
 func TestTwentyKillsRepeatAtMostAPageEach(t *testing.T) {
 	t.Parallel()
 	const n, page, kills = 2000, 25, 20

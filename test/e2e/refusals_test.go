@@ -170,36 +170,11 @@ func kubeconfigFor(t *testing.T, cluster *testbed.Cluster, url, user string) str
 	return path
 }
 
-// allowReading lets a user read everything and write nothing.
-func allowReading(t *testing.T, cluster *testbed.Cluster, user string) {
-	t.Helper()
-	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
-	do(t, cluster, http.MethodPost, rbac+"clusterroles", map[string]any{
-		"metadata": map[string]any{"name": user},
-		"rules": []any{map[string]any{"apiGroups": []string{"*"}, "resources": []string{"*"},
-			"verbs": []string{"get", "list"}}},
-	})
-	do(t, cluster, http.MethodPost, rbac+"clusterrolebindings", map[string]any{
-		"metadata": map[string]any{"name": user},
-		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user},
-		"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}},
-	})
-}
-
 // installNameless creates a CRD whose kind is taken already, so that it is never established.
 func installNameless(t *testing.T, cluster *testbed.Cluster) {
 	t.Helper()
-	do(t, cluster, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": "gadgets." + testbed.WidgetGroup},
-		"spec": map[string]any{
-			"group": testbed.WidgetGroup, "scope": "Namespaced",
-			"names": map[string]any{"plural": "gadgets", "singular": "gadget", "kind": "Widget",
-				"listKind": "WidgetList"},
-			"versions": []any{map[string]any{
-				"name": "v1", "served": true, "storage": true,
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}},
-			}},
-		},
-	})
+	crd := gadgetsOf(t, cluster, "gadgets").crd("v1*")
+	names := crd["spec"].(map[string]any)["names"].(map[string]any)
+	names["kind"], names["listKind"] = "Widget", "WidgetList"
+	do(t, cluster, http.MethodPost, strings.TrimSuffix(crdsPath, "/"), crd)
 }

@@ -7,11 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -20,11 +21,6 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
-)
-
-const (
-	crdsPath   = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
-	crdsPrefix = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 )
 
 // gadgets is one custom resource, like the widgets but with a plural of its own, so that one cluster can have many.
@@ -161,40 +157,6 @@ func (g *gadgets) wantVersions(stored string, versions ...string) {
 	wantVersions(g.t, g.cluster, g.name(), stored, versions...)
 }
 
-// versionsOf reads spec.versions as "name", "name served", "name served storage", and status.storedVersions.
-func versionsOf(t *testing.T, cluster *testbed.Cluster, crd string) (versions, stored []string) {
-	t.Helper()
-	var d struct {
-		Spec struct {
-			Versions []struct {
-				Name            string
-				Served, Storage bool
-			}
-		}
-		Status struct{ StoredVersions []string }
-	}
-	get(t, cluster, crdsPath+crd, &d)
-	for _, v := range d.Spec.Versions {
-		words := v.Name
-		if v.Served {
-			words += " served"
-		}
-		if v.Storage {
-			words += " storage"
-		}
-		versions = append(versions, words)
-	}
-	return versions, d.Status.StoredVersions
-}
-
-func wantVersions(t *testing.T, cluster *testbed.Cluster, crd, stored string, versions ...string) {
-	t.Helper()
-	gotVersions, gotStored := versionsOf(t, cluster, crd)
-	if diff := cmp.Diff(versions, gotVersions); diff != "" || !slices.Equal(gotStored, strings.Fields(stored)) {
-		t.Errorf("storedVersions %v, want [%s]; spec.versions (-want +got):\n%s", gotStored, stored, diff)
-	}
-}
-
 // edit edits spec.versions.
 func (g *gadgets) edit(f func(versions []any) []any) {
 	g.t.Helper()
@@ -280,4 +242,44 @@ func stepStates(report render.Retirement) map[retire.StepName]retire.State {
 		all[s.Name] = s.State
 	}
 	return all
+}
+
+// file writes the gadgets' CRD with versions to a file.
+func (g *gadgets) file(versions ...string) string {
+	g.t.Helper()
+	return g.fileOf(g.crd(versions...))
+}
+
+func (g *gadgets) fileOf(crd map[string]any) string {
+	g.t.Helper()
+	path := filepath.Join(g.t.TempDir(), "crd.json")
+	if err := os.WriteFile(path, mustJSON(crd), 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+	return path
+}
+
+// wantNothingStranded expects that the CRD has every version that etcd holds, and that all objects can be read.
+func (g *gadgets) wantNothingStranded(n int) {
+	g.t.Helper()
+	versions, claimed := g.versions()
+	served := ""
+	has := map[string]bool{}
+	for _, words := range versions {
+		name, flags, _ := strings.Cut(words, " ")
+		has[testbed.WidgetGroup+"/"+name] = true
+		if strings.Contains(flags, "served") {
+			served = name
+		}
+	}
+	for version := range stored(g.t, g.cluster, g.prefix()) {
+		if !has[version] || !slices.Contains(claimed, strings.TrimPrefix(version, testbed.WidgetGroup+"/")) {
+			g.t.Errorf("objects are stored as %s; the CRD has %v and claims %v", version, versions, claimed)
+		}
+	}
+	var list struct{ Items []gadget }
+	getWhenReady(g.t, g.cluster, g.collection(served), &list)
+	if len(list.Items) != n {
+		g.t.Errorf("%d objects can be read, want %d", len(list.Items), n)
+	}
 }

@@ -123,20 +123,6 @@ func crdOf(t *testing.T, cluster *testbed.Cluster, name string) metav1.ObjectMet
 	return d.ObjectMeta
 }
 
-// kubectl runs kubectl as the same user, and expects it to succeed.
-func (c *cli) kubectl(args ...string) {
-	c.t.Helper()
-	kubectl, err := testbed.Binary(c.t.Context(), testbed.V137, "kubectl", os.Stderr)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	command := c.cluster.Command(c.t.Context(), kubectl, args...)
-	command.Env = c.env
-	if out, err := command.CombinedOutput(); err != nil {
-		c.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-}
-
 // removeCRDs deletes the CRDs of a group, with their objects.
 func (c *cli) removeCRDs(group string) {
 	c.t.Helper()
@@ -184,42 +170,41 @@ func tryApply(t *testing.T, cluster *testbed.Cluster, manager, plural, manifest 
 		Param("fieldManager", manager).Body([]byte(manifest)).Do(t.Context()).Error()
 }
 
-// file writes the gadgets' CRD with versions to a file.
-func (g *gadgets) file(versions ...string) string {
-	g.t.Helper()
-	return g.fileOf(g.crd(versions...))
+const (
+	crdsPath   = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+	crdsPrefix = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
+)
+
+// versionsOf reads spec.versions as "name", "name served", "name served storage", and status.storedVersions.
+func versionsOf(t *testing.T, cluster *testbed.Cluster, crd string) (versions, stored []string) {
+	t.Helper()
+	var d struct {
+		Spec struct {
+			Versions []struct {
+				Name            string
+				Served, Storage bool
+			}
+		}
+		Status struct{ StoredVersions []string }
+	}
+	get(t, cluster, crdsPath+crd, &d)
+	for _, v := range d.Spec.Versions {
+		words := v.Name
+		if v.Served {
+			words += " served"
+		}
+		if v.Storage {
+			words += " storage"
+		}
+		versions = append(versions, words)
+	}
+	return versions, d.Status.StoredVersions
 }
 
-func (g *gadgets) fileOf(crd map[string]any) string {
-	g.t.Helper()
-	path := filepath.Join(g.t.TempDir(), "crd.json")
-	if err := os.WriteFile(path, mustJSON(crd), 0o600); err != nil {
-		g.t.Fatal(err)
-	}
-	return path
-}
-
-// wantNothingStranded expects that the CRD has every version that etcd holds, and that all objects can be read.
-func (g *gadgets) wantNothingStranded(n int) {
-	g.t.Helper()
-	versions, claimed := g.versions()
-	served := ""
-	has := map[string]bool{}
-	for _, words := range versions {
-		name, flags, _ := strings.Cut(words, " ")
-		has[testbed.WidgetGroup+"/"+name] = true
-		if strings.Contains(flags, "served") {
-			served = name
-		}
-	}
-	for version := range stored(g.t, g.cluster, g.prefix()) {
-		if !has[version] || !slices.Contains(claimed, strings.TrimPrefix(version, testbed.WidgetGroup+"/")) {
-			g.t.Errorf("objects are stored as %s; the CRD has %v and claims %v", version, versions, claimed)
-		}
-	}
-	var list struct{ Items []gadget }
-	getWhenReady(g.t, g.cluster, g.collection(served), &list)
-	if len(list.Items) != n {
-		g.t.Errorf("%d objects can be read, want %d", len(list.Items), n)
+func wantVersions(t *testing.T, cluster *testbed.Cluster, crd, stored string, versions ...string) {
+	t.Helper()
+	gotVersions, gotStored := versionsOf(t, cluster, crd)
+	if diff := cmp.Diff(versions, gotVersions); diff != "" || !slices.Equal(gotStored, strings.Fields(stored)) {
+		t.Errorf("storedVersions %v, want [%s]; spec.versions (-want +got):\n%s", gotStored, stored, diff)
 	}
 }

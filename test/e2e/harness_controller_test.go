@@ -228,3 +228,21 @@ func (c *controlled) wantStill(since string) int {
 	}
 	return before
 }
+
+// checkpoints are the names of the ConfigMaps of runs.
+func (c *controlled) checkpoints() []string {
+	var list struct {
+		Items []struct {
+			Metadata struct {
+				Name string `json:"name"`
+			} `json:"metadata"`
+		} `json:"items"`
+	}
+	get(c.T, c.cluster, "/api/v1/namespaces/"+installation+
+		"/configmaps?labelSelector=app.kubernetes.io/component%3Dworker", &list)
+	var names []string
+	for _, item := range list.Items {
+		names = append(names, item.Metadata.Name)
+	}
+	return names
+}
