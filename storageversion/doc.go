@@ -24,8 +24,8 @@
 //	go func() { done <- publisher.Run(ctx) }()
 //
 // The example of Publisher is a whole server. To end one: let the HTTP server finish its requests
-// (http.Server.Shutdown), then cancel the context of Run, and wait for it. A server on k8s.io/apiserver adds the
-// Publisher with AddReadyzChecks, calls Run from a post-start hook, and wraps its handler chain.
+// (http.Server.Shutdown), then cancel the context of Run, and wait for it. For a server on k8s.io/apiserver, package
+// genericserver does all of this.
 //
 // Show Hash in the discovery document, too: it is how the resource's storage version is known where nothing is
 // published.

@@ -20,6 +20,9 @@
 //
 // The example of AddTo is a whole server. The server needs the permissions that package storageversion lists.
 //
+// k8s.io/apiserver costs memory: the server of the tests that is built on it takes 62 MiB when idle, and its binary has
+// 83 MiB; the one on net/http and package storageversion alone, which serves the same resource, 19 MiB and 22 MiB.
+//
 // # What is published
 //
 // The author does not repeat what the server stores, so nothing else can be published than what is stored. For each
@@ -42,9 +45,10 @@
 // # Start and shutdown
 //
 // The server publishes from a post-start hook. The barrier is the innermost handler, behind authorization, so it counts
-// a write as finished only when its handler has returned, even if the client got a timeout before. Code of the server
-// that writes to a store without a request through the handler chain passes no barrier: let it send requests with the
-// LoopbackClientConfig.
+// a write as finished only when its handler has returned, even if the client got a timeout before. The library's handler
+// returns once the request's context has ended, though a request to etcd may be on its way: this is the gap that package
+// storageversion names. Code of the server that writes to a store without a request through the handler chain passes no
+// barrier: let it send requests with the LoopbackClientConfig.
 //
 // On shutdown the entries stay published while the server continues to serve: during the ShutdownDelayDuration and the
 // PreShutdownHooks. When the server takes no new requests any more, the publisher waits for the last write, withdraws

@@ -4,6 +4,7 @@
 package genericserver
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -261,5 +262,38 @@ func TestAServerThatNeverStartedEndsAtOnce(t *testing.T) {
 	}
 	if err := p.start(genericapiserver.PostStartHookContext{Context: t.Context()}); err != nil || p.running {
 		t.Errorf("a hook that comes too late: %v, running %t", err, p.running)
+	}
+}
+
+func TestAServerEndsOnlyAfterThePublisher(t *testing.T) {
+	cluster := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(cluster.Close)
+	config := configOf(serializer.NewCodecFactory(schemeOf(v1, v2)).LegacyCodec(v2))
+	config.ClientConfig.Host = cluster.URL
+	p := publicationOf(t, config)
+	complete(t, config, widgets)
+	if err := p.add([]*genericapiserver.APIGroupInfo{groupOf(storage{v2})}); err != nil {
+		t.Fatal(err)
+	}
+	serving, stop := context.WithCancel(t.Context())
+	defer stop()
+	if err := p.start(genericapiserver.PostStartHookContext{Context: serving}); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.wait()
+	}()
+	select {
+	case <-ended:
+		t.Error("it does not wait for the publisher, which runs")
+	case <-time.After(50 * time.Millisecond):
+	}
+	stop()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("it waits though the publisher has ended")
 	}
 }

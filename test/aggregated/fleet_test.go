@@ -196,7 +196,8 @@ func (f *fleet) launch(flags ...string) *replica {
 	f.Helper()
 	f.launched++
 	r := &replica{fleet: f, id: fmt.Sprintf("gears-%d", f.launched), port: 9000 + f.launched}
-	program, err := f.cluster.Launch(testbed.ProgramOptions{Name: r.id, Path: filepath.Join(built, f.server.command), Args: append([]string{
+	path := filepath.Join(built, f.server.command)
+	program, err := f.cluster.Launch(testbed.ProgramOptions{Name: r.id, Path: path, Args: append([]string{
 		"--listen=" + r.address(), "--certificate=" + f.certificate, "--key=" + f.key, "--id=" + r.id,
 		"--etcd=" + f.cluster.Etcd.Endpoint(), "--kubeconfig=" + f.kubeconfig,
 	}, flags...)})

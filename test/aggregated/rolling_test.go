@@ -88,9 +88,13 @@ func (w *watcher) endWhileWriting(f *fleet) {
 	if code := <-answer; code != http.StatusCreated {
 		f.Errorf("the write in flight got %d", code)
 	}
+	ended := time.Now()
 	f.eventually("its write was seen, and its entry is withdrawn", func() bool {
 		return w.writesBy(r.id) == 1 && w.entry(r.id) == ""
 	})
+	if after := time.Since(ended); after > leaseDuration/2 {
+		f.Errorf("the replica has left its entry to others, who removed it after %s", after)
+	}
 }
 
 // killSilent kills a replica that has published and written nothing.
