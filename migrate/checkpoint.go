@@ -5,46 +5,47 @@ package migrate
 
 import "time"
 
-// checkpoint is the state of a sweep as of the last page that is done, and the content of Checkpoint.Data. The format
-// of its JSON is stable within one Version.
+// checkpoint is the state of a sweep after the last finished page, and the content of Checkpoint.Data. The format of
+// its JSON is stable within one Version.
 type checkpoint struct {
 	Version  int    `json:"version"`
 	Resource string `json:"resource"`
-	// Begun: a pass is under way, or done, in Epoch.
+	// Begun means that a pass is in progress, or done, in Epoch.
 	Begun bool `json:"begun,omitempty"`
-	// Epoch is the one that the pass began in; Baseline the collection's resourceVersion, read once it had settled; 0
-	// where that is not a number, and before the first page.
+	// Epoch is the epoch in which the pass began. Baseline is the resourceVersion of the collection, read once the
+	// epoch had settled; it is 0 if that is not a number, and before the first page.
 	Epoch    Epoch  `json:"epoch"`
 	Baseline uint64 `json:"baseline"`
 	// Confirmed is the newest resourceVersion read before a moment at which Epoch was still the present one.
 	Confirmed uint64 `json:"confirmed"`
-	// Done is the key up to which the pass has dealt with every object and none failed, "" before the first page;
-	// ConfirmedDone is what Done was when the newest resourceVersion was Confirmed. DoneAt and ConfirmedDoneAt are the
-	// newest resourceVersions that had been read when the pass came to these keys.
+	// Done is the key up to which the pass has handled every object without a failure, or "" before the first page.
+	// ConfirmedDone is the value of Done when the newest resourceVersion was Confirmed. DoneAt and ConfirmedDoneAt are
+	// the newest resourceVersions that had been read when the pass reached these keys.
 	Done            string `json:"done,omitempty"`
 	DoneAt          uint64 `json:"doneAt,omitempty"`
 	ConfirmedDone   string `json:"confirmedDone,omitempty"`
 	ConfirmedDoneAt uint64 `json:"confirmedDoneAt,omitempty"`
-	// Over: Epoch was seen to be over. The pass does not go on, also if the next look shows the same epoch again.
+	// Over means that Epoch was seen to be over. The pass does not continue, even if the next look shows the same epoch
+	// again.
 	Over bool `json:"over,omitempty"`
 	// Seen is when Epoch was last seen to be the present one.
 	Seen time.Time `json:"seen,omitzero"`
 	// Ranges are the good ranges of earlier epochs, and Prefix the longest good prefix.
 	Ranges []goodRange `json:"ranges,omitempty"`
 	Prefix goodPrefix  `json:"prefix,omitzero"`
-	// Unordered: lists are not in the order of keys, or may not be, as those of aggregated API servers. There is no
-	// Prefix then.
+	// Unordered means that lists are not, or may not be, in the order of keys, like those of aggregated API servers.
+	// There is no Prefix then.
 	Unordered bool `json:"unordered,omitempty"`
-	// Witnesses are objects as this sweep left them, by resourceVersion, the least first. They are read before anything
-	// of this is believed.
+	// Witnesses are objects as this sweep left them, sorted by resourceVersion, the lowest first. They are read before
+	// any other part of the checkpoint is used.
 	Witnesses []witness `json:"witnesses,omitempty"`
-	// Restored is when this sweep saw last that etcd had been restored; zero: never. The epoch has to settle again from
-	// then on, also for a process that resumes.
+	// Restored is when this sweep last saw that etcd had been restored, or zero. From then on the epoch has to settle
+	// again, also for a process that resumes.
 	Restored time.Time `json:"restored,omitzero"`
-	// Incomparable: an object was listed with a greater resourceVersion than its list, as some aggregated API servers
-	// do. A comparison tells nothing then, and every object is rewritten.
+	// Incomparable means that an object was listed with a greater resourceVersion than its list, as on some aggregated
+	// API servers. Comparisons prove nothing then, and every object is rewritten.
 	Incomparable bool `json:"incomparable,omitempty"`
-	// Continue is the list's token behind the last page that is done; Listed is set when no page is left.
+	// Continue is the list's token after the last finished page. Listed is set when no page is left.
 	Continue string `json:"continue,omitempty"`
 	Listed   bool   `json:"listed,omitempty"`
 	// Complete means that every object was accounted for, and the epoch was still the same after the last write.
@@ -53,7 +54,8 @@ type checkpoint struct {
 	Counts   Counts    `json:"counts"`
 	Total    int64     `json:"total"`
 	Failures []Failure `json:"failures,omitempty"`
-	// FailuresOmitted counts the failures beyond those that are kept: at most 1,000, of 512 KiB as JSON together.
+	// FailuresOmitted counts the failures that Failures does not contain: that has at most 1,000 elements, and 512 KiB
+	// as JSON.
 	FailuresOmitted int64     `json:"failuresOmitted,omitempty"`
 	Restarts        int       `json:"restarts,omitempty"`
 	Started         time.Time `json:"started"`
@@ -62,30 +64,30 @@ type checkpoint struct {
 
 const checkpointVersion = 2
 
-// inEpoch reports whether the pass that c records can go on in an epoch that is seen now: it is the same, and was all
-// the time.
+// inEpoch reports whether the pass in c can continue in an epoch that is seen now: the epoch is the same, and has been
+// all the time.
 func (c *checkpoint) inEpoch(e Epoch, now time.Time) bool {
 	return c.Begun && !c.Over && c.Epoch.lasts(e) && c.followed(now)
 }
 
-// maxBlind is how long a pass may go without a look at the API servers. One that crashed shows in its identity Lease
-// for a minute, but one that was told to end takes the Lease with it: in this time none is started, sent requests, and
-// ended again.
+// maxBlind is how long a pass may go without a look at the API servers. The Lease of a server that crashed stays for a
+// minute, but a server that shuts down deletes its Lease. Within maxBlind no server can start, receive requests, and
+// shut down again.
 const maxBlind = 10 * time.Second
 
-// followed reports whether no API server can have come and gone between the last look and this one unseen. For a
-// custom resource, all API servers write what the CRD says as long as its generation does not change.
+// followed reports whether no API server can have come and gone unseen between the last look and this one. For a custom
+// resource, all API servers write what the CRD says as long as its generation does not change.
 func (c *checkpoint) followed(now time.Time) bool {
 	blind := now.Round(0).Sub(c.Seen.Round(0)) // without the monotonic clock, which stands still while a machine sleeps
 	return c.Epoch.CRDUID != "" || blind > -maxBlind && blind < maxBlind
 }
 
-// resumable reports whether another process may go on within the epoch: whether an epoch that looks the same is the
+// resumable reports whether another process may continue within the epoch: whether an epoch that looks the same is the
 // same. Servers that were only sampled may have changed without a trace, unless the generation of a CRD shows it.
 func (c *checkpoint) resumable() bool { return c.Epoch.Evidence >= Observed || c.Epoch.CRDUID != "" }
 
-// end ends the pass. What it did stays known as a good range, if its epoch was observed on every API server; a sample
-// can miss a server.
+// end ends the pass. Its results are kept as a good range if its epoch was observed on every API server; a sample can
+// miss a server.
 func (c *checkpoint) end() {
 	if !c.Begun {
 		return
@@ -100,7 +102,7 @@ func (c *checkpoint) end() {
 	c.Restarts++
 }
 
-// clear forgets how far the pass came.
+// clear drops the position of the pass.
 func (c *checkpoint) clear() {
 	c.Begun, c.Over, c.Baseline, c.Confirmed, c.Seen = false, false, 0, 0, time.Time{}
 	c.Done, c.DoneAt, c.ConfirmedDone, c.ConfirmedDoneAt = "", 0, "", 0
@@ -120,13 +122,13 @@ func (c *checkpoint) recount() {
 // begin starts a new pass in an epoch that has settled.
 func (c *checkpoint) begin(e Epoch) {
 	c.end()
-	c.clear() // also what a look that was under way has added since the pass ended
+	c.clear() // including what a concurrent look has added since the pass ended
 	c.Begun, c.Epoch = true, e
 }
 
-// done records that the pass has dealt with objects, which follow the one with the key last in the list, and that the
-// failed ones among them are counted; it returns the last key. newest is the newest resourceVersion that has been read.
-// A list out of order leaves no prefix.
+// done records that the pass has handled objects, which follow the one with the key last in the list, and that the
+// failed ones among them are counted. It returns the last key. newest is the newest resourceVersion that has been read.
+// If a list is out of order, there is no prefix.
 func (c *checkpoint) done(last string, objects []object, newest uint64) string {
 	for _, o := range objects {
 		if key := o.key(); key > last {
@@ -144,7 +146,7 @@ func (c *checkpoint) done(last string, objects []object, newest uint64) string {
 	return last
 }
 
-// confirm records that the epoch lasted when s was seen, and longer.
+// confirm records that the epoch lasted until s was recorded, and longer.
 func (c *checkpoint) confirm(s sighting) {
 	c.Confirmed = max(c.Confirmed, s.newest)
 	if !c.Unordered && s.done > c.ConfirmedDone {
@@ -152,8 +154,8 @@ func (c *checkpoint) confirm(s sighting) {
 	}
 }
 
-// current reports whether an object is known to be stored in the current version: it was written in this epoch,
-// or in a good range of its hash, or lies in its good prefix.
+// current reports whether an object is known to be stored in the current version: it was written in this epoch, or is
+// in a good range of its hash, or in its good prefix.
 func (c *checkpoint) current(o object) bool {
 	resourceVersion := number(o.resourceVersion)
 	if resourceVersion == 0 || c.Baseline == 0 || c.Incomparable || c.Epoch.Evidence < Observed {

@@ -10,11 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// digest is what the sweep keeps of an object's metadata to see that it changed (I6, I9). 0 stands for none.
+// digest is what the sweep keeps of an object's metadata to detect changes (I6, I9). 0 means no metadata.
 type digest uint64
 
-// ownersOf digests who set which fields, and when: every client's write changes it, and what admission adds on its own
-// account does not, because the API server computes managedFields before admission runs.
+// ownersOf digests who set which fields, and when. Every client's write changes it. Changes by admission do not,
+// because the API server computes managedFields before admission runs.
 func ownersOf(m *metav1.ObjectMeta) digest {
 	if len(m.ManagedFields) == 0 {
 		return 0
@@ -30,7 +30,7 @@ func labelsOf(m *metav1.ObjectMeta) digest {
 func digestOf(value any) digest {
 	h := fnv.New64a()
 	if err := json.NewEncoder(h).Encode(value); err != nil {
-		return 0 // nothing that was decoded from JSON or protobuf ends here
+		return 0 // cannot happen for metadata that was decoded from JSON or protobuf
 	}
 	return max(1, digest(h.Sum64()))
 }

@@ -83,13 +83,13 @@ func (e Epoch) Same(other Epoch) bool {
 		(e.Declared == other.Declared || e.Declared == "" || other.Declared == "")
 }
 
-// lasts reports whether a later look by the same looker sees e still. An epoch that rests on what is declared ends with
-// it.
+// lasts reports whether a later look by the same Agreement still sees e. An epoch that relies on a StorageVersion ends
+// when that changes.
 func (e Epoch) lasts(now Epoch) bool {
 	return e.Same(now) && (e.Declared == "" || e.Declared == now.Declared)
 }
 
-// lostServers reports whether nothing has happened since e but that servers went, if that.
+// lostServers reports whether nothing has changed since e, apart from servers that left.
 func (e Epoch) lostServers(now Epoch) bool {
 	for _, server := range now.Servers {
 		if !slices.Contains(e.Servers, server) {

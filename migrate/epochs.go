@@ -12,11 +12,11 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
-// errEpochOver ends a pass; the next begins when a new epoch has settled.
+// errEpochOver ends a pass. The next pass begins when a new epoch has settled.
 var errEpochOver = errors.New("the epoch is over")
 
-// untilStopped returns a context that also ends with Stop: for waiting and for starting something new. Run has one at a
-// time. Stop itself cancels it: a goroutine that waited for Stop would let requests begin until it is scheduled.
+// untilStopped returns a context that Stop cancels, too: for waiting and for starting something new. Run has one at a
+// time. Stop itself cancels it, because a goroutine that waits for Stop would let requests start until it is scheduled.
 func (s *Sweep) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s.update(func() {
@@ -28,12 +28,12 @@ func (s *Sweep) untilStopped(ctx context.Context) (context.Context, context.Canc
 	return ctx, func() { cancel(nil) }
 }
 
-// settled waits until an epoch has lasted for the settle time, and returns it. A pass that was begun in the present
-// epoch goes on without waiting: it began settled.
+// settled waits until an epoch has lasted for the settle time, and returns it. A pass that began in the present epoch
+// continues without waiting, because it began after the epoch had settled.
 //
-// One settling has one deadline, however often an epoch ends within it: AgreementTimeout for the API servers to agree,
-// and the settle time on top once they have. API servers that come and go all the time would otherwise keep a worker,
-// and the only turn in the cluster, indefinitely.
+// The whole wait has one deadline, no matter how often an epoch ends during it: AgreementTimeout for the API servers to
+// agree, plus the settle time. Otherwise API servers that constantly come and go would keep a worker, and the only turn
+// in the cluster, indefinitely.
 func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 	ctx, cancel := s.untilStopped(ctx)
 	defer cancel()
@@ -82,7 +82,7 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 				return Epoch{}, &UnsettledError{Left: left}
 			}
 			wait = min(wait, left)
-			if until.Sub(said).Abs() > 2*time.Second { // looks at one epoch differ a little in when it began
+			if until.Sub(said).Abs() > 2*time.Second { // looks at one epoch determine its start slightly differently
 				said = until
 			}
 			s.wait("until " + said.Format(time.TimeOnly) +
@@ -102,8 +102,8 @@ func (s *Sweep) wait(reason string) {
 }
 
 // watch looks at the epoch until the context ends, and ends the pass as soon as the epoch is over. While looks fail,
-// writing waits: it would do no harm, but the epoch is likely to be over soon, and what was written last to be written
-// again.
+// writes wait. Writing would do no harm, but the epoch is likely to be over soon, and the last writes would have to be
+// repeated.
 func (s *Sweep) watch(ctx context.Context, epoch Epoch, end context.CancelCauseFunc) {
 	ticker := time.NewTicker(s.options.LookInterval)
 	defer ticker.Stop()
@@ -132,16 +132,16 @@ func (s *Sweep) watch(ctx context.Context, epoch Epoch, end context.CancelCauseF
 
 const (
 	// pausedLook is how long after the last look another one is due while the API server asks for a pause: late, but
-	// early enough for a look that fails to be repeated before maxBlind is over.
+	// early enough for a failed look to be repeated within maxBlind.
 	pausedLook = 7 * time.Second
-	// lookPatience is how long the requests of a look wait for the end of a pause that begins under it: less than
-	// agreement gives each request.
+	// lookPatience is how long the requests of a look wait for the end of a pause that begins during the look. It is
+	// less than the time that agreement gives each request.
 	lookPatience = 4 * time.Second
 )
 
 // lookIsDue waits, while the API server asks for a pause (Retry-After), until the next look at the epoch cannot wait
-// any longer. Looks go on during a pause, because a pass that no one follows for maxBlind is over, and API Priority and
-// Fairness asks for pauses of up to 32 s; but they are as rare as maxBlind allows (I5, I7).
+// any longer. Looks continue during a pause, because a pass without a look for maxBlind is over, and API Priority and
+// Fairness asks for pauses of up to 32 s. But they are as rare as maxBlind allows (I5, I7).
 func (s *Sweep) lookIsDue(ctx context.Context) error {
 	for s.pacer.Paused() && time.Since(s.lastLook()) < pausedLook {
 		if err := pace.Sleep(ctx, s.options.LookInterval); err != nil {
@@ -151,15 +151,15 @@ func (s *Sweep) lookIsDue(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// lastLook is when the last look began that saw the epoch.
+// lastLook returns when the last look that saw the epoch began.
 func (s *Sweep) lastLook() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state.Seen
 }
 
-// pressing returns the context for the requests of a look that is due: they wait no longer for the end of a pause than
-// the look can.
+// pressing returns the context for the requests of a look that is due: they wait for the end of a pause only as long as
+// the look can wait.
 func (s *Sweep) pressing(ctx context.Context) context.Context {
 	latest := time.Now()
 	if !s.pacer.Paused() {
@@ -168,14 +168,14 @@ func (s *Sweep) pressing(ctx context.Context) context.Context {
 	return pace.HeldUntil(ctx, latest)
 }
 
-// leaseGrace is how long a server may write before a look can see it: it serves requests a moment before its Lease is
-// there. A shorter settle time shortens it too.
+// leaseGrace is how long a server may write before a look can see it, because it serves requests shortly before its
+// Lease exists. A shorter settle time shortens it, too.
 const leaseGrace = 5 * time.Second
 
 func (s *Sweep) grace() time.Duration { return min(leaseGrace, s.options.SettleTime) }
 
-// sighting is how far the pass was at one moment: the newest resourceVersion that had been read, and checkpoint.Done
-// and DoneAt before that.
+// sighting is the position of the pass at one moment: the newest resourceVersion that had been read, and
+// checkpoint.Done and DoneAt before that.
 type sighting struct {
 	at     time.Time
 	newest uint64
@@ -183,7 +183,7 @@ type sighting struct {
 	doneAt uint64
 }
 
-// sight looks at the pass itself.
+// sight records the position of the pass.
 func (s *Sweep) sight() sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,10 +191,11 @@ func (s *Sweep) sight() sighting {
 	return sighting{done: done, doneAt: doneAt, newest: s.newest.Load(), at: time.Now()}
 }
 
-// look confirms the epoch: what had been read the grace before the look was written while the epoch lasted.
+// look confirms the epoch: everything that was read more than the grace period before the look was written while the
+// epoch lasted.
 //
-// The processes that the epoch was observed on need not all answer once more: one that still has its Lease writes what
-// it wrote, or nothing, and another one would have a Lease of its own.
+// The processes of the epoch need not all answer again: a process that still has its Lease writes the same version as
+// before, or nothing, and another process would have a Lease of its own.
 func (s *Sweep) look(ctx context.Context, epoch Epoch) (Evidence, error) {
 	seen := s.sight()
 	now, err := s.agreement.Epoch(s.pressing(ctx))
@@ -215,13 +216,14 @@ func (s *Sweep) look(ctx context.Context, epoch Epoch) (Evidence, error) {
 	return now.Evidence, err
 }
 
-// identified reports whether an epoch names the processes that write, by Leases, which show each one that there is.
+// identified reports whether an epoch identifies the processes that write by Leases, which show every process.
 func (s *Sweep) identified(e Epoch) bool {
 	return len(e.Servers) > 0 && s.wire.target.Origin != Aggregated
 }
 
-// confirmTrail takes in a look that began when seen was; what had been read the grace before is confirmed if the look
-// can tell. It does nothing and returns false if too much time has passed since the look before.
+// confirmTrail adds a look that began when seen was recorded. If the look can tell (tells), everything that was read
+// more than the grace period before it is confirmed. If too much time has passed since the previous look, it does
+// nothing and returns false.
 func (s *Sweep) confirmTrail(seen sighting, tells bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,9 +241,9 @@ func (s *Sweep) confirmTrail(seen sighting, tells bool) bool {
 	return true
 }
 
-// linger looks on for the grace when the epoch is over and the pass has ended. As long as nothing has happened but that
-// servers went, what was written until then is confirmed as it would have been within the epoch: the next pass need not
-// send it again.
+// linger continues to look for the grace period after the epoch is over and the pass has ended. As long as servers only
+// left, the writes until then are confirmed as they would have been within the epoch, so the next pass need not repeat
+// them.
 func (s *Sweep) linger(ctx context.Context, epoch Epoch) {
 	ctx, release := s.untilStopped(ctx)
 	defer release()
@@ -266,9 +268,9 @@ func (s *Sweep) linger(ctx context.Context, epoch Epoch) {
 	}
 }
 
-// confirm looks until a look succeeds: the comparison at the end, without which nothing is proven (I2). Evidence that
-// is weaker than at the beginning is given a few looks to recover. Where no CRD tells what is written, it waits for
-// servers whose Lease shows late.
+// confirm looks until a look succeeds. This is the comparison at the end, without which nothing is proven (I2). If the
+// evidence is weaker than at the beginning, it gets a few more looks. If no CRD tells servers what to write, confirm
+// also waits for servers whose Lease appears late.
 func (s *Sweep) confirm(ctx context.Context, epoch Epoch) (Evidence, error) {
 	s.enter(Confirming)
 	if s.state.Counts.Done() > 0 && !told(epoch) {
@@ -299,13 +301,13 @@ func (s *Sweep) confirm(ctx context.Context, epoch Epoch) (Evidence, error) {
 	}
 }
 
-// told reports whether a CustomResourceDefinition tells every API server what to write, also one that has just started
-// and has no Lease yet: one that serves a custom resource has read the CRD since it started. The last look shows the
-// CRD's generation as it is after the last write, so nothing that this look cannot see can have written another
+// told reports whether a CustomResourceDefinition tells every API server what to write, including one that has just
+// started and has no Lease yet: a server that serves a custom resource has read the CRD since it started. The last look
+// shows the CRD's generation after the last write, so no server that this look cannot see can have written another
 // version.
 func told(epoch Epoch) bool { return epoch.CRDUID != "" && epoch.CRDGeneration > 0 }
 
-// difference says in which way one epoch is not the other.
+// difference says how two epochs differ.
 func difference(was, is Epoch) string {
 	switch {
 	case was.CRDUID != is.CRDUID:

@@ -17,7 +17,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
-// The errors of Sweep.Run; test with errors.Is. A nil error says that every object was accounted for and that this is
+// The errors of Sweep.Run. Test with errors.Is. A nil error means that every object was accounted for and that this is
 // proven.
 var (
 	// ErrObjectsFailed reports that the sweep has ended and at least one object could not be rewritten. Result names
@@ -71,20 +71,21 @@ func (e *UnsettledError) Error() string {
 		e.Left.Round(time.Second))
 }
 
-// class is what an answer of an API server means for a sweep. Closed: every switch over it handles all of it.
+// class is what an answer of an API server means for a sweep. The set is closed: every switch over it handles all
+// classes.
 type class int
 
 const (
 	fine      class = iota
 	throttled       // 429 and 503: the server asks for less
 	lost            // no answer: connection errors, timeouts, 408, 504
-	faulty          // 500, 502 and what else is not our doing: may pass
-	conflict        // 409: someone else wrote; says nothing about what is stored (I4)
+	faulty          // 500, 502 and other errors that we did not cause: may be transient
+	conflict        // 409: another client wrote; this says nothing about what is stored (I4)
 	missing         // 404
 	expired         // 410: the continue token is too old
-	rejected        // validation, admission or permissions: will not pass by itself
-	refused         // 401: nothing will pass any more
-	untrusted       // the answer cannot be true: nothing of this server counts (I4)
+	rejected        // validation, admission or permissions: not transient
+	refused         // 401: no request will succeed
+	untrusted       // the answer cannot be true: no answer of this server counts (I4)
 	cancelled       // our own context ended
 )
 
@@ -98,7 +99,7 @@ func classify(err error) class {
 	case errors.Is(err, ErrUntrustedAnswer):
 		return untrusted
 	case errors.Is(err, ErrAnswerTooLarge):
-		return rejected // asking again gives the same
+		return rejected // another request gets the same answer
 	case errors.Is(err, errMalformed), errors.Is(err, errNotTheObject):
 		return faulty
 	case errors.Is(err, errReplaced):
@@ -108,7 +109,7 @@ func classify(err error) class {
 	}
 	switch code := status.Status().Code; {
 	case admissionDenial.MatchString(status.Status().Message), policyDenial.MatchString(status.Status().Message):
-		return rejected // with whatever code the webhook or the policy chose
+		return rejected // whatever code the webhook or the policy chose
 	case strings.Contains(status.Status().Message, conversionWebhook) &&
 		strings.Contains(status.Status().Message, notAsked):
 		return lost
@@ -130,14 +131,14 @@ func classify(err error) class {
 	return faulty
 }
 
-// What an API server says of a conversion webhook that it could not ask; one that answered with an error is about the
-// object. Such webhooks are away for a minute or two while their operator is rolled out.
+// What an API server says about a conversion webhook that it could not reach. If the webhook answered with an error,
+// the error is about the object. Such webhooks are unavailable for a minute or two while their operator is rolled out.
 const (
 	conversionWebhook = "conversion webhook"
 	notAsked          = "failed: Post "
 )
 
-// retryAfter is how long the server asked us to wait, or what we wait where it refused without saying.
+// retryAfter returns how long the server asked us to wait, or our own wait if it refused without saying.
 func retryAfter(err error, c class) time.Duration {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
 		return time.Duration(seconds) * time.Second
@@ -214,7 +215,7 @@ func isAdmission(err error) bool {
 	return errors.As(err, &status) && !authorizationText.MatchString(status.Status().Message)
 }
 
-// describe adds to a connection error what a reader needs and net/http repeats too often.
+// describe returns the text of an error. It shortens connection errors, in which net/http repeats the URL.
 func describe(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return fmt.Sprintf("the API server does not answer: %v", op)

@@ -14,8 +14,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
 )
 
-// What is kept of failures (I6). A checkpoint is written after every page, into a ConfigMap in the cluster, so the
-// failures have a share of it that no server can make larger: neither with many objects nor with long messages.
+// Bounds of the recorded failures (I6). A checkpoint is written after every page, into a ConfigMap in the cluster. The
+// failures have a share of it that no server can enlarge, neither with many objects nor with long messages.
 const (
 	maxFailures      = 1000
 	maxFailuresBytes = 512 << 10 // as JSON
@@ -38,7 +38,7 @@ func (f Failure) object() object {
 	return object{namespace: f.Namespace, name: f.Name, resourceVersion: f.ResourceVersion, generation: f.Generation}
 }
 
-// failureOf is the only place where a Failure is made.
+// failureOf is the only function that creates a Failure.
 func failureOf(o object, reason Reason, message string) *Failure {
 	return &Failure{
 		Namespace: o.namespace, Name: o.name, ResourceVersion: o.resourceVersion, Generation: o.generation,
@@ -46,7 +46,7 @@ func failureOf(o object, reason Reason, message string) *Failure {
 	}
 }
 
-// cut bounds a message and makes it printable: an API server, or a webhook that it asked, wrote it.
+// cut bounds a message and makes it printable, because an API server or a webhook wrote it.
 func cut(message string) string {
 	whole := len(message)
 	if whole > maxMessageBytes {
@@ -85,7 +85,7 @@ func (c *checkpoint) fail(failures []Failure) {
 	}
 }
 
-// sizeOf is how many bytes a failure takes in a checkpoint, with the comma behind it.
+// sizeOf returns how many bytes a failure takes in a checkpoint, including the comma after it.
 func sizeOf(f Failure) int {
 	raw, err := json.Marshal(f)
 	if err != nil {
@@ -94,9 +94,9 @@ func sizeOf(f Failure) int {
 	return len(raw) + 1
 }
 
-// bound brings a checkpoint that was read within the bounds: an older release may have written it. A failure whose name
-// cannot be an object's is only counted, which makes the next pass list it again; a witness whose name cannot be one is
-// dropped, and vouches for nothing.
+// bound limits a checkpoint that was read, because an older release may have written it. A failure with an invalid name
+// is only counted, which makes the next pass list it again. A witness with an invalid name is dropped, and proves
+// nothing.
 func (c *checkpoint) bound() {
 	c.Witnesses = slices.DeleteFunc(c.Witnesses, func(w witness) bool { return !named(w.Namespace, w.Name) })
 	c.Witnesses = c.Witnesses[max(0, len(c.Witnesses)-maxWitnesses):]

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// maxHold bounds how long writing waits. An API server that died is gone when its identity Lease has not been renewed
-// for a minute; one that lives and cannot be reached must not stop the sweep indefinitely.
+// maxHold bounds how long writes wait. An API server that died no longer counts as live when its identity Lease has not
+// been renewed for a minute. One that lives and cannot be reached must not stop the sweep indefinitely.
 const maxHold = 90 * time.Second
 
-// hold makes writing wait while it is closed. The zero value is open.
+// hold makes writes wait while it is closed. The zero value is open.
 type hold struct {
 	mu     sync.Mutex
-	closed chan struct{} // nil while open; closed itself to let all go on
+	closed chan struct{} // nil while open; closing the channel lets all writes continue
 	timer  *time.Timer
 	spent  bool // it was closed for maxHold, and stays open until open is called
 }
 
-// close makes wait wait, for maxHold at most. It reports whether it was open before.
+// close makes wait block, for at most maxHold. It reports whether the hold was open before.
 func (h *hold) close() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -41,14 +41,14 @@ func (h *hold) close() bool {
 	return true
 }
 
-// isClosed reports whether writing waits.
+// isClosed reports whether writes have to wait.
 func (h *hold) isClosed() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.closed != nil
 }
 
-// open lets all go on.
+// open lets all writes continue.
 func (h *hold) open() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,7 +64,7 @@ func (h *hold) release() {
 	}
 }
 
-// wait returns when the hold is open, or with the cause of the context's end.
+// wait returns when the hold is open, or with the cause of the context's cancellation.
 func (h *hold) wait(ctx context.Context) error {
 	for {
 		h.mu.Lock()

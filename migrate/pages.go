@@ -16,8 +16,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/printable"
 )
 
-// A page holds metadata only, yet an annotation may have a quarter of a MiB: pages are sized by bytes, and one that
-// turns out larger than may be is not read to its end, but asked for again with fewer objects (I6).
+// A page contains only metadata, but an annotation may have a quarter of a MiB. So pages are sized by bytes, and a page
+// that exceeds the limit is not read to its end, but requested again with fewer objects (I6).
 const (
 	firstPageObjects = 100
 	maxPageObjects   = 500
@@ -25,7 +25,7 @@ const (
 	maxPageBytes     = 4 << 20
 )
 
-// pageSizer decides how many objects to ask for.
+// pageSizer decides how many objects to request.
 type pageSizer struct {
 	fixed          int64
 	bytesPerObject float64
@@ -52,7 +52,7 @@ func (z *pageSizer) sawTooLarge(limit int64) {
 	z.bytesPerObject = 2 * max(z.bytesPerObject, float64(maxPageBytes)/float64(limit))
 }
 
-// list reads a page, again while that helps.
+// list reads a page, and retries as long as that helps.
 func (s *Sweep) list(starting, ctx context.Context, version string, limit int64, token string) (page, error) {
 	var p page
 	err := s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
@@ -64,7 +64,7 @@ func (s *Sweep) list(starting, ctx context.Context, version string, limit int64,
 	return p, s.explainList(err)
 }
 
-// explainList gives the errors a name that a caller can act upon.
+// explainList replaces errors by ones that a caller can act on.
 func (s *Sweep) explainList(err error) error {
 	name := s.wire.target.GroupResource()
 	switch {
@@ -81,7 +81,7 @@ func (s *Sweep) explainList(err error) error {
 	return fmt.Errorf("list %s: %w", name, err)
 }
 
-// sawResourceVersion keeps the newest resourceVersion that was read.
+// sawResourceVersion remembers the newest resourceVersion that was read.
 func (s *Sweep) sawResourceVersion(n uint64) {
 	for {
 		seen := s.newest.Load()
@@ -91,8 +91,8 @@ func (s *Sweep) sawResourceVersion(n uint64) {
 	}
 }
 
-// pages sends every page from the continue token on, one ahead of the one that is worked on. A token that expired
-// comes with one that goes on from the same key; if it does not, the list starts over, and first is true again.
+// pages calls each with every page from the continue token on, and reads one page ahead. If a token has expired, the
+// error contains one that continues from the same key; if it does not, the list starts over, and first is true again.
 func (s *Sweep) pages(starting, ctx context.Context, token string, each func(p page, first bool) error) error {
 	type listed struct {
 		page
@@ -153,18 +153,18 @@ func (s *Sweep) pages(starting, ctx context.Context, token string, each func(p p
 	return causeOf(ctx, nil)
 }
 
-// maxListStarts bounds how often one pass begins its list again because a continue token expired without another one.
+// maxListStarts bounds how often one pass starts its list over because a continue token expired without a replacement.
 const maxListStarts = 100
 
-// course follows one list from page to page, and finds out that it has no end.
+// course follows one list from page to page, to detect that it does not end.
 type course struct {
 	pages  bounded.Pages
 	last   string // the greatest key so far
 	starts int
 }
 
-// follow takes in the next page. etcd lists keys in ascending order, and kube-apiserver goes on behind the last one;
-// aggregated API servers may have any order.
+// follow adds the next page. etcd lists keys in ascending order, and kube-apiserver continues after the last one.
+// Aggregated API servers may use any order.
 func (c *course) follow(p page, ascending bool) error {
 	last := c.last
 	for _, o := range p.objects {
@@ -184,7 +184,7 @@ func (c *course) follow(p page, ascending bool) error {
 	})
 }
 
-// startOver says that the list begins again.
+// startOver records that the list starts over.
 func (c *course) startOver() error {
 	if c.starts++; c.starts > maxListStarts {
 		return fmt.Errorf("%w: its continue tokens expired %d times, and no other was given", ErrEndlessList, c.starts)
@@ -193,8 +193,8 @@ func (c *course) startOver() error {
 	return nil
 }
 
-// continueToken is the one that an API server sends along with 410: it goes on from the same key, in the present.
-// What was written since the list began was written in this epoch.
+// continueToken returns the token that an API server sends with a 410: it continues from the same key, in the present
+// state. Objects that were written since the list began were written in this epoch.
 func continueToken(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) && len(status.Status().Continue) <= maxTokenBytes {

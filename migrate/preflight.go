@@ -19,8 +19,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
-// preflight checks before the first write for what would end the sweep: missing permissions, a CRD that is not
-// established, a conversion webhook that does not answer.
+// preflight checks before the first write for everything that would end the sweep: missing permissions, a CRD that is
+// not established, a conversion webhook that does not answer.
 func (s *Sweep) preflight(ctx context.Context) error {
 	s.enter(Preparing)
 	starting, cancel := s.untilStopped(ctx)
@@ -47,8 +47,8 @@ func (s *Sweep) preflight(ctx context.Context) error {
 	return s.convertible(starting, ctx, first.objects[0], append(others, s.wire.target.Resource.Version))
 }
 
-// first lists one object. In the middle of a sweep, the sweep waits for a conversion webhook that cannot be reached;
-// before the start it fails at once, because nothing has been done yet.
+// first lists one object. During a sweep, the sweep waits for a conversion webhook that cannot be reached. Before the
+// start it fails at once, because nothing has been done yet.
 func (s *Sweep) first(starting, ctx context.Context) (p page, err error) {
 	var unconverted error
 	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
@@ -65,8 +65,9 @@ func (s *Sweep) first(starting, ctx context.Context) (p page, err error) {
 	return p, s.explainList(err)
 }
 
-// convertible reads one object at every served version. In whichever version it is stored, one of the others needs
-// the conversion webhook. A list would not tell: the API server answers it with what it converted long ago.
+// convertible reads one object at every served version. Whatever version it is stored in, one of the others needs the
+// conversion webhook. A list would not show that, because the API server answers it with objects that it converted
+// earlier.
 func (s *Sweep) convertible(starting, ctx context.Context, o object, versions []string) error {
 	for _, version := range versions {
 		at := *s.wire
@@ -85,7 +86,7 @@ func (s *Sweep) convertible(starting, ctx context.Context, o object, versions []
 	return nil
 }
 
-// findStatus finds out whether the resource has a status subresource, where the options ask for it.
+// findStatus finds out whether the resource has a status subresource, if the options need it.
 func (s *Sweep) findStatus(starting, ctx context.Context) error {
 	if !s.options.RetryThroughStatus {
 		return nil

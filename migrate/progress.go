@@ -64,11 +64,11 @@ type Phase string
 // The phases, in this order. A new epoch returns to Waiting.
 const (
 	Preparing  Phase = "Preparing" // checking permissions and readiness
-	Waiting    Phase = "Waiting"   // for the API servers to agree or answer, or for the settle time
+	Waiting    Phase = "Waiting"   // waiting for the API servers to agree or answer, or for the settle time
 	Rewriting  Phase = "Rewriting"
-	Retrying   Phase = "Retrying"   // once more what failed
-	Verifying  Phase = "Verifying"  // a second pass in which nothing may move
-	Confirming Phase = "Confirming" // that the API servers still agree
+	Retrying   Phase = "Retrying"   // trying once more to rewrite the failed objects
+	Verifying  Phase = "Verifying"  // a second pass, in which no object may change
+	Confirming Phase = "Confirming" // confirming that the API servers still agree
 	Done       Phase = "Done"
 )
 

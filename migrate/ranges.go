@@ -14,19 +14,19 @@ type goodRange struct {
 	To   uint64 `json:"to"`
 }
 
-// goodPrefix is what a pass has dealt with from the start of the list on: objects whose key is at most Key and whose
+// goodPrefix is what a pass has handled from the start of the list on: objects whose key is at most Key and whose
 // resourceVersion is at most ResourceVersion are stored in the version of Hash.
 //
-// At that resourceVersion each object up to that key had been rewritten, or was seen to be current already, and the
-// epoch still lasted; an object that shows no newer resourceVersion has not been written since. Ranges alone would not
-// do: an object that was written between two of them, and is current, keeps its resourceVersion when it is sent again,
-// and every later pass would send it again. Keys are ordered as etcd orders them, which is the order of lists.
+// At that resourceVersion, each object up to that key had been rewritten or was found to be current, and the epoch
+// still lasted. An object without a newer resourceVersion has not been written since. Ranges alone would not be enough:
+// an object that was written between two of them and is current keeps its resourceVersion when it is sent again, so
+// every later pass would send it again. Keys are ordered as etcd orders them, which is the order of lists.
 type goodPrefix struct {
 	Hash            string `json:"hash"`
 	Key             string `json:"key"`
 	ResourceVersion uint64 `json:"resourceVersion"`
-	// Reached is the newest resourceVersion that had been read when the pass had dealt with Key: all that the prefix
-	// rests upon had happened by then.
+	// Reached is the newest resourceVersion that had been read when the pass had handled Key: everything that the
+	// prefix relies on had happened by then.
 	Reached uint64 `json:"reached"`
 }
 
@@ -35,7 +35,7 @@ func (p goodPrefix) covers(hash, key string, resourceVersion uint64) bool {
 	return p.Key != "" && p.Hash == hash && key <= p.Key && resourceVersion <= p.ResourceVersion
 }
 
-// or returns the one of two prefixes to keep: next, unless a longer one of its hash is known.
+// or returns the prefix to keep: next, unless a longer one with its hash is known.
 func (p goodPrefix) or(next goodPrefix) goodPrefix {
 	if next.Key == "" || p.Hash == next.Hash && p.Key > next.Key {
 		return p
@@ -43,7 +43,7 @@ func (p goodPrefix) or(next goodPrefix) goodPrefix {
 	return next
 }
 
-// maxRanges bounds how many ranges are kept (I6); the oldest are forgotten, which costs work and never truth.
+// maxRanges bounds how many ranges are kept (I6). Dropping the oldest ones costs work, never correctness.
 const maxRanges = 64
 
 // addRange adds r unless it is empty.

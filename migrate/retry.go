@@ -14,17 +14,18 @@ import (
 )
 
 const (
-	// maxAttempts bounds how often one request is sent where the server answers, but not what we need.
+	// maxAttempts bounds how often one request is sent if the server answers, but without the needed result.
 	maxAttempts  = 6
 	firstBackoff = 100 * time.Millisecond
 	maxBackoff   = 5 * time.Second
 )
 
-// errOutage: the API server, or a conversion webhook, has not answered for OutageTimeout. It ends the sweep.
+// errOutage reports that the API server, or a conversion webhook, has not answered for OutageTimeout. It ends the
+// sweep.
 var errOutage = errors.New("gave up waiting for an answer")
 
-// try sends one request, and sends it again while that helps: bounded in number where the server answers, in time
-// where it does not, honouring Retry-After. starting ends the waiting and the repeating; ctx ends the request too.
+// try sends one request, and repeats it as long as that helps: bounded in number if the server answers, and in time if
+// it does not, honouring Retry-After. starting ends the waiting and the repeating; ctx ends the request, too.
 func (s *Sweep) try(starting, ctx context.Context, send func(context.Context) (pace.Kind, error)) error {
 	var since time.Time // of the outage
 	backoff := firstBackoff
@@ -35,7 +36,7 @@ func (s *Sweep) try(starting, ctx context.Context, send func(context.Context) (p
 		}
 		kind, err := send(slot.Count(ctx))
 		c := classify(err)
-		switch c { //nolint:exhaustive // the others say nothing about load
+		switch c { //nolint:exhaustive // the other classes say nothing about load
 		case throttled:
 			kind = pace.Throttled
 		case lost:
@@ -56,7 +57,7 @@ func (s *Sweep) try(starting, ctx context.Context, send func(context.Context) (p
 			}
 			if time.Since(since) > s.options.OutageTimeout {
 				if s.answer.Load() > since.UnixNano() {
-					return err // others were answered: it is about this request
+					return err // other requests were answered, so it is about this one
 				}
 				return fmt.Errorf("%w after %v: %w", errOutage, s.options.OutageTimeout, err)
 			}

@@ -14,8 +14,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/printable"
 )
 
-// rewriteAll is the pass over all objects, from the checkpoint on. The first page's resourceVersion is the baseline:
-// the epoch has settled, so what is newer was written in it.
+// rewriteAll is the pass over all objects, starting from the checkpoint. The resourceVersion of the first page is the
+// baseline: the epoch has settled, so every newer object was written in it.
 func (s *Sweep) rewriteAll(starting, ctx context.Context) error {
 	if s.state.Listed {
 		return nil
@@ -32,7 +32,8 @@ func (s *Sweep) rewriteAll(starting, ctx context.Context) error {
 		}
 		counts, failures, err := s.each(starting, ctx, p.objects, s.rewriteOnce)
 		if err == nil && counts.Gone > 0 {
-			// The end of an object has no resourceVersion; what is read now is newer (see Prefix.Reached).
+			// The deletion of an object has no resourceVersion; a resourceVersion that is read now is newer (see
+			// Prefix.Reached).
 			_, err = s.list(starting, ctx, s.wire.target.Resource.Version, 1, "")
 		}
 		if err != nil {
@@ -46,13 +47,13 @@ func (s *Sweep) rewriteAll(starting, ctx context.Context) error {
 			last = s.state.done(last, p.objects, s.newest.Load())
 			s.state.Continue, s.state.Listed = p.next, p.next == ""
 		})
-		// Dying before this line repeats the page; dying after it repeats nothing (I5).
+		// A crash before this line repeats the page; a crash after it repeats nothing (I5).
 		return s.save(ctx)
 	})
 }
 
-// beginList starts counting with the first page; known is the newest resourceVersion read before. A collection that has
-// gone behind that shows, as a witness does, that etcd was restored from a backup.
+// beginList starts counting with the first page. known is the newest resourceVersion that was read before. If the
+// collection has a lower one, etcd was restored from a backup, as with a witness.
 func (s *Sweep) beginList(ctx context.Context, p page, known uint64) error {
 	if p.resourceVersion < known && !s.state.Incomparable {
 		return s.startOver(ctx, "the collection", p.resourceVersion)
@@ -69,8 +70,8 @@ func (s *Sweep) beginList(ctx context.Context, p page, known uint64) error {
 	return nil
 }
 
-// compare finds out whether resourceVersions of this resource can be compared: that of a list is at least that of every
-// object in it, as long as both are etcd's revisions. An aggregated API server may answer every list with the same
+// compare finds out whether resourceVersions of this resource can be compared: as long as both are revisions of etcd,
+// that of a list is at least that of every object in it. An aggregated API server may answer every list with the same
 // number, and each object would seem to be newer than the baseline (I4).
 func (s *Sweep) compare(p page) {
 	newer := func(o object) bool { return number(o.resourceVersion) > p.resourceVersion }
@@ -85,11 +86,11 @@ func (s *Sweep) compare(p page) {
 	})
 }
 
-// handle does something with one object and says what became of it. An error ends the sweep.
+// handle does something with one object and reports the outcome. An error ends the sweep.
 type handle func(starting, ctx context.Context, o object) (Counts, *Failure, error)
 
-// each hands the objects to as many goroutines as there may be requests in flight, and waits for all of them.
-// After an error nothing new is begun.
+// each passes the objects to as many goroutines as requests may be in flight, and waits for all of them. After an error
+// it starts nothing new.
 func (s *Sweep) each(starting, ctx context.Context, objects []object,
 	h handle) (counts Counts, failures []Failure, err error) {
 	var mu sync.Mutex
@@ -138,9 +139,9 @@ func (s *Sweep) rewriteOnce(starting, ctx context.Context, o object) (Counts, *F
 	return s.rewrite(starting, ctx, o)
 }
 
-// rewrite sends the empty patch and says what became of the object. A resourceVersion that moved means that the
-// bytes in etcd were not those of the current version, or that someone else wrote the object: either way it is
-// current now. One that did not move means that it was current already.
+// rewrite sends the empty patch and reports the outcome. A new resourceVersion means that the bytes in etcd were not
+// those of the current version, or that another client wrote the object; in both cases the object is current now. An
+// unchanged one means that the object was already current.
 func (s *Sweep) rewrite(starting, ctx context.Context, o object) (Counts, *Failure, error) {
 	for attempt := 1; ; attempt++ {
 		after, throughStatus, err := s.patch(starting, ctx, o)
@@ -152,7 +153,7 @@ func (s *Sweep) rewrite(starting, ctx context.Context, o object) (Counts, *Failu
 			case !stored:
 				return Counts{Gone: 1}, nil, nil
 			case attempt < maxAttempts/2:
-				continue // it may have been created again between the two requests
+				continue // another client may have created it again between the two requests
 			}
 		}
 		if err != nil {
@@ -166,11 +167,12 @@ func (s *Sweep) rewrite(starting, ctx context.Context, o object) (Counts, *Failu
 	}
 }
 
-// outcome counts what became of an object, and what the API server did to it on its own account (I3).
+// outcome counts the outcome of a rewrite, and what the API server changed in addition (I3).
 //
-// The API server computes managedFields before admission runs, and every client's write changes them. So where they are
-// the same as in the list and something else is not, admission changed it; where they changed too, it may have been a
-// client. An object without managedFields does not tell the two apart, and counts.
+// The API server computes managedFields before admission runs, and every client's write changes them. So if
+// managedFields are the same as in the list and something else differs, admission changed it. If they differ as well,
+// it may have been a client. An object without managedFields does not distinguish the two, and counts as changed by
+// admission.
 func outcome(listed, after object) Counts {
 	if after.resourceVersion == listed.resourceVersion {
 		return Counts{Current: 1}
@@ -196,7 +198,7 @@ func (s *Sweep) patch(starting, ctx context.Context, o object) (after object, th
 	switch classify(second) {
 	case fine:
 		return after, true, nil
-	case rejected, missing, faulty, conflict, expired: // the object's own refusal says more
+	case rejected, missing, faulty, conflict, expired: // the refusal of the object itself says more
 		return object{}, false, fmt.Errorf("%w; an empty patch of its status: %s", err, describe(second))
 	case throttled, lost, refused, untrusted, cancelled:
 	}
@@ -243,12 +245,12 @@ func (s *Sweep) patchAt(starting, ctx context.Context, o object, subresource ...
 }
 
 // createdAgain checks an answer about an object with another UID than the listed one. Another client may have deleted
-// the object and created it again in between: then the listed one is gone. Where it is still there, the answer was
-// about something else (I4).
+// the object and created it again in between; then the listed object is gone. If the listed object still exists, the
+// answer was about something else (I4).
 func (s *Sweep) createdAgain(starting, ctx context.Context, listed, answered object) error {
 	now, err := s.read(starting, ctx, listed)
 	switch {
-	case classify(err) == missing: // deleted again
+	case classify(err) == missing: // it was deleted again
 		return nil
 	case err == nil && now.uid == listed.uid:
 		return s.wire.untrusted(fmt.Errorf("it answered about UID %s when %s with UID %s was patched",
@@ -257,8 +259,8 @@ func (s *Sweep) createdAgain(starting, ctx context.Context, listed, answered obj
 	return err
 }
 
-// stored reports whether an object that a write did not find is stored all the same (I4): reading asks etcd, while
-// writing also asks for the namespace.
+// stored reports whether an object that a write did not find is stored nevertheless (I4): a read asks only etcd, while
+// a write requires the namespace as well.
 func (s *Sweep) stored(starting, ctx context.Context, o object) (bool, error) {
 	_, err := s.read(starting, ctx, o)
 	if classify(err) == missing {
@@ -267,11 +269,10 @@ func (s *Sweep) stored(starting, ctx context.Context, o object) (bool, error) {
 	return err == nil, err
 }
 
-// judge decides whether an error is about the object, and then records it, or about everything, and then ends the
-// sweep.
+// judge decides whether an error is about the object, which it then records, or about everything, which ends the sweep.
 func (s *Sweep) judge(starting context.Context, o object, err error) (Counts, *Failure, error) {
 	switch c := classify(err); {
-	case starting.Err() != nil: // ended, for whatever reason: says nothing about the object
+	case starting.Err() != nil: // the sweep was told to end, which says nothing about the object
 		return Counts{}, nil, context.Cause(starting)
 	case errors.Is(err, errNotTheObject):
 		return Counts{}, nil, fmt.Errorf("%w: rewrite %s: %w", ErrResourceGone, s.wire.target.GroupResource(), err)
@@ -282,7 +283,8 @@ func (s *Sweep) judge(starting context.Context, o object, err error) (Counts, *F
 	}
 }
 
-// retryFailed tries once more what failed during the pass: much passes by itself, and what is left is reported.
+// retryFailed tries once more to rewrite the objects that failed during the pass: many errors are transient. It reports
+// the rest.
 func (s *Sweep) retryFailed(starting, ctx context.Context) error {
 	if len(s.state.Failures) == 0 {
 		return nil
@@ -294,7 +296,7 @@ func (s *Sweep) retryFailed(starting, ctx context.Context) error {
 	}
 	counts, failures, err := s.each(starting, ctx, again, s.rewrite)
 	if err != nil {
-		return err // they stay recorded
+		return err // the failures stay recorded
 	}
 	s.update(func() {
 		s.live = Counts{}
@@ -307,8 +309,8 @@ func (s *Sweep) retryFailed(starting, ctx context.Context) error {
 	return s.save(ctx)
 }
 
-// verify is a second pass over all objects, in which each must come to rest: a resourceVersion that still moves when
-// the same object is patched again would mean that the bytes written are not the bytes wanted.
+// verify is a second pass over all objects, in which each object must stop changing: if the resourceVersion of an
+// object still changes when it is patched again, the bytes that were written are not the expected ones.
 func (s *Sweep) verify(starting, ctx context.Context) error {
 	if !s.options.Verify || s.options.DryRun || s.state.Counts.Failed > 0 {
 		return nil
@@ -332,7 +334,7 @@ func (s *Sweep) verify(starting, ctx context.Context) error {
 	})
 }
 
-// rest patches an object until it does not move.
+// rest patches an object until its resourceVersion no longer changes.
 func (s *Sweep) rest(starting, ctx context.Context, o object) (Counts, *Failure, error) {
 	for attempt := 1; ; attempt++ {
 		after, _, err := s.patch(starting, ctx, o)

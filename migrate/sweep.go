@@ -70,25 +70,25 @@ type Sweep struct {
 	hold      hold
 	log       *slog.Logger
 
-	hash      string        // of the storage version that the run began with
-	hasStatus bool          // objects that are refused are rewritten through their status
+	hash      string        // of the storage version at the start of the run
+	hasStatus bool          // refused objects are rewritten through their status
 	restores  int           // how often the run saw that etcd had been restored
 	newest    atomic.Uint64 // newest resourceVersion read
 	retried   atomic.Int64
 	answer    atomic.Int64 // when the API server last did what it was asked, in Unix nanoseconds
-	// accounted counts the objects that something became of; it moves where there is progress.
+	// accounted counts the objects that are accounted for. It grows while there is progress.
 	accounted atomic.Int64
 
 	mu        sync.Mutex
 	stopped   bool
-	cease     context.CancelCauseFunc // of what untilStopped returned last
+	cease     context.CancelCauseFunc // cancels the last context of untilStopped
 	phase     Phase
 	waiting   string
 	entered   time.Time     // the phase
 	rewriting time.Duration // spent in phases that are over
-	state     checkpoint    // as of the last page that is done
+	state     checkpoint    // after the last finished page
 	live      Counts        // of the page that is being written
-	trail     []sighting    // newest resourceVersions that wait to be confirmed
+	trail     []sighting    // newest resourceVersions that are not confirmed yet
 	candidate witness       // the newest object that was rewritten, or seen to be current
 	verified  int64
 	moved     int64
@@ -138,7 +138,7 @@ func (s *Sweep) Progress() Progress {
 	counts := s.state.Counts
 	counts.add(s.live)
 	if s.phase == Retrying {
-		counts.Failed -= s.live.Done() // they are among the failed ones until all are done
+		counts.Failed -= s.live.Done() // these count as failed until the page is finished
 	}
 	counts.Retried += s.retried.Load()
 	phase, waiting := s.phase, s.waiting
@@ -158,7 +158,7 @@ func (s *Sweep) Run(ctx context.Context) (Result, error) {
 	return s.result(err), err
 }
 
-// run is the ten steps; see the design in ARCHITECTURE.md.
+// run consists of the ten steps in ARCHITECTURE.md.
 func (s *Sweep) run(ctx context.Context) error {
 	if err := s.preflight(ctx); err != nil {
 		return err
@@ -176,8 +176,8 @@ func (s *Sweep) run(ctx context.Context) error {
 			return err
 		}
 		s.log.Info("The epoch is over, beginning a new pass", "reason", err.Error())
-		// Also where the next look shows the same epoch again: in between it was over. A process that dies from here on
-		// must not resume into it.
+		// This holds even if the next look shows the same epoch again, because the epoch was over in between. A process
+		// that dies from here on must not resume into it.
 		s.update(func() { s.state.Over = true })
 		if err := s.save(ctx); err != nil {
 			return err
@@ -190,7 +190,7 @@ func (s *Sweep) run(ctx context.Context) error {
 	}
 }
 
-// endPass ends the pass, with what the page that was cut short has done. The lock is held.
+// endPass ends the pass, and adds what was done of the unfinished page. The lock is held.
 func (s *Sweep) endPass() {
 	s.state.Counts.Rewritten += s.live.Rewritten
 	s.state.Counts.ChangedByAdmission += s.live.ChangedByAdmission
@@ -200,10 +200,10 @@ func (s *Sweep) endPass() {
 	s.state.end()
 }
 
-// load finds the place to go on from. A run that starts over says so in the checkpoint at once: a later one must not
-// resume what this one did not trust. The collection's resourceVersion must not have gone backwards since: an etcd that
-// was restored from a backup holds old objects under numbers that we believe to be current (I5). Whether it was
-// restored and has caught up, recall asks the witnesses.
+// load finds the position at which to resume. A run that starts over says so in the checkpoint at once: a later run
+// must not resume what this one did not trust. The resourceVersion of the collection must not have gone backwards: an
+// etcd that was restored from a backup contains old objects with numbers that would count as current (I5). If etcd was
+// restored and has caught up, recall finds out from the witnesses.
 func (s *Sweep) load(ctx context.Context) error {
 	fresh := checkpoint{
 		Version: checkpointVersion, Resource: s.wire.target.GroupResource().String(), Started: time.Now(),
@@ -245,7 +245,7 @@ func (s *Sweep) load(ctx context.Context) error {
 	return nil
 }
 
-// within does in one epoch what is left to do. errEpochOver means that the epoch ended before everything was done.
+// within does the remaining work in one epoch. errEpochOver means that the epoch ended before the work was finished.
 func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 	now := time.Now()
 	s.wire.conversionWebhook = epoch.ConversionWebhook
@@ -259,7 +259,7 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 		return err
 	}
 	if s.state.Complete && s.state.Counts.Failed == 0 && !s.options.Verify {
-		return s.conclude(epoch.Evidence) // finished before, and nothing can have happened since
+		return s.conclude(epoch.Evidence) // the pass was complete before, and nothing can have happened since
 	}
 	s.update(func() {
 		if !s.state.Begun {
@@ -268,7 +268,7 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 		}
 		s.state.Seen = now
 	})
-	if s.state.Complete { // what follows may fail
+	if s.state.Complete { // the following steps may fail
 		s.update(func() { s.state.Complete = false })
 		if err := s.save(ctx); err != nil {
 			return err
@@ -310,14 +310,14 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 	return s.conclude(evidence)
 }
 
-// goesOn reports whether the pass of the checkpoint goes on in an epoch. One that began with evidence too weak to prove
-// anything can never prove more than it began with, so it does not go on once there is enough: a new one begins.
+// goesOn reports whether the pass of the checkpoint continues in an epoch. A pass that began with evidence too weak to
+// prove anything never proves more, so it ends once the evidence is strong enough, and a new one begins.
 func (s *Sweep) goesOn(epoch Epoch, now time.Time) bool {
 	least := s.options.MinEvidence
 	return s.state.inEpoch(epoch, now) && (s.state.Epoch.Evidence >= least || epoch.Evidence < least)
 }
 
-// failed is the error for the objects that could not be rewritten, if there are any.
+// failed returns the error about the objects that could not be rewritten, or nil if there are none.
 func (s *Sweep) failed() error {
 	if n := s.state.Counts.Failed; n > 0 {
 		return fmt.Errorf("%w: %d", ErrObjectsFailed, n)
@@ -325,7 +325,7 @@ func (s *Sweep) failed() error {
 	return nil
 }
 
-// conclude says what a complete pass proves (I2).
+// conclude decides what a complete pass proves (I2).
 func (s *Sweep) conclude(evidence Evidence) error {
 	s.enter(Done)
 	s.update(func() { s.state.Epoch.Evidence = min(evidence, s.state.Epoch.Evidence) })
@@ -350,7 +350,7 @@ func (s *Sweep) result(err error) Result {
 	}
 }
 
-// save writes the checkpoint, also when the run is being cancelled: the place is worth a moment.
+// save writes the checkpoint, even while the run is being cancelled: the position is worth a short delay.
 func (s *Sweep) save(ctx context.Context) error {
 	if s.options.DryRun {
 		return nil
@@ -378,7 +378,7 @@ func (s *Sweep) update(f func()) {
 	f()
 }
 
-// enter begins a phase, and ends the one before.
+// enter begins a phase and ends the previous one.
 func (s *Sweep) enter(phase Phase) {
 	s.update(func() {
 		now := time.Now()
@@ -389,7 +389,7 @@ func (s *Sweep) enter(phase Phase) {
 	})
 }
 
-// causeOf replaces the error of a cancelled request by the reason for the cancellation.
+// causeOf replaces the error of a cancelled request with the reason for the cancellation.
 func causeOf(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
 		return cause

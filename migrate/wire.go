@@ -26,19 +26,19 @@ import (
 )
 
 const (
-	// requestTimeout is a little more than the API server's own, so that its answer is heard.
+	// requestTimeout is a little longer than the API server's own timeout, so that its answer still arrives.
 	requestTimeout = 65 * time.Second
-	// fieldManager names us where an API server asks who writes. An empty patch owns nothing.
+	// fieldManager is our name where an API server asks for the writer. An empty patch owns no fields.
 	fieldManager = "kube-migrator"
-	// applier is the field manager of an apply of no field. Nothing else may apply by this name: an apply removes what
-	// its manager applied before and does not apply again.
+	// applier is the field manager of applies without fields. It must not be used for other applies: an apply removes
+	// fields that its manager applied before and does not apply again.
 	applier = "kube-migrator-rewrite"
 
 	acceptList   = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 	acceptObject = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 )
 
-// statusSubresource is the subresource that Options.RetryThroughStatus names.
+// statusSubresource is the subresource of Options.RetryThroughStatus.
 const statusSubresource = "status"
 
 var (
@@ -50,28 +50,28 @@ var (
 // emptyPatch changes nothing: the API server decodes the object, and encodes and stores it again (I3).
 var emptyPatch = []byte("{}")
 
-// object is what the engine knows of an object: its name and its versions, never its content (I9).
+// object is what the engine knows about an object: its name and its versions, never its content (I9).
 type object struct {
 	namespace, name string
-	uid             types.UID // "" where it is not known
+	uid             types.UID // "" if it is unknown
 	resourceVersion string
 	generation      int64
 	owners, labels  digest
 	ownedIn         ownedIn
 }
 
-// ownedIn says in which API versions the managedFields of an object are.
+// ownedIn says to which API versions the managedFields of an object refer.
 type ownedIn int
 
 const (
-	// unknownVersions: the object's metadata has not been read.
+	// unknownVersions means that the object's metadata has not been read.
 	unknownVersions ownedIn = iota
-	// noVersion: the object has no managedFields.
+	// noVersion means that the object has no managedFields.
 	noVersion
-	// oneVersion: all of them are in the version that the object was read in.
+	// oneVersion means that all of them refer to the version in which the object was read.
 	oneVersion
-	// otherVersions: at least one of them is in another version, to which the API server converts the object with
-	// every write.
+	// otherVersions means that at least one of them refers to another version, to which the API server converts the
+	// object in every write.
 	otherVersions
 )
 
@@ -86,7 +86,7 @@ func ownedInOf(m *metav1.ObjectMeta, version string) ownedIn {
 	return in
 }
 
-// key orders objects as etcd does.
+// key returns the key by which etcd orders objects.
 func (o object) key() string {
 	if o.namespace == "" {
 		return o.name
@@ -94,7 +94,7 @@ func (o object) key() string {
 	return o.namespace + "/" + o.name
 }
 
-// objectOf is what the engine keeps of metadata that was read at an API version.
+// objectOf returns what the engine keeps of metadata that was read at an API version.
 func objectOf(m *metav1.ObjectMeta, version string) object {
 	return object{
 		namespace: m.Namespace, name: m.Name, uid: m.UID, resourceVersion: m.ResourceVersion, generation: m.Generation,
@@ -102,7 +102,7 @@ func objectOf(m *metav1.ObjectMeta, version string) object {
 	}
 }
 
-// number reads a resourceVersion; 0 where it is not a number, as some aggregated API servers have it.
+// number parses a resourceVersion. It returns 0 if that is not a number, as on some aggregated API servers.
 func number(resourceVersion string) uint64 {
 	n, err := strconv.ParseUint(resourceVersion, 10, 64)
 	if err != nil {
@@ -116,20 +116,20 @@ type page struct {
 	objects         []object
 	resourceVersion uint64
 	next            string // continue token; "" on the last page
-	remaining       int64  // objects on later pages; -1 where the server does not say
+	remaining       int64  // objects on later pages; -1 if the server does not say
 	bytes           int
 }
 
-// wire speaks with the API server about one resource. Each method sends one request, rewrite at most two.
+// wire sends requests about one resource to the API server. Each method sends one request, rewrite up to two.
 type wire struct {
 	client rest.Interface
 	target Target
 	dryRun bool
-	// conversionWebhook is Epoch.ConversionWebhook of the present pass.
+	// conversionWebhook is Epoch.ConversionWebhook of the current pass.
 	conversionWebhook bool
 }
 
-// path is the only place where the path of an object is made: it never leaves the resource (I3).
+// path is the only function that builds the path of an object. The path never leaves the resource (I3).
 func (w *wire) path(o object, subresource ...string) (string, error) {
 	if err := w.named(o); err != nil {
 		return "", w.untrusted(err)
@@ -141,7 +141,7 @@ func (w *wire) path(o object, subresource ...string) (string, error) {
 	return path, nil
 }
 
-// untrusted names the resource and the server in an error about what the server said.
+// untrusted adds the resource and the server to an error about an answer.
 func (w *wire) untrusted(err error) error {
 	return fmt.Errorf("%w of the API server of %s, asked at %s: %w", ErrUntrustedAnswer,
 		w.target.GroupResource(), w.host(), err)
@@ -152,11 +152,11 @@ func (w *wire) host() string { return w.client.Get().URL().Host }
 const (
 	// maxVersionBytes bounds a resourceVersion and a UID, which are opaque: Kubernetes' own have 20 and 36 bytes.
 	maxVersionBytes = 256
-	// maxTokenBytes bounds a continue token, which is kept in the checkpoint: that of a kube-apiserver holds a key.
+	// maxTokenBytes bounds a continue token, which the checkpoint contains. That of a kube-apiserver contains a key.
 	maxTokenBytes = 16 << 10
 )
 
-// named returns why an object cannot be one of the resource.
+// named returns why a listed object cannot be one of the resource, or nil.
 func (w *wire) named(o object) error {
 	if err := apipath.Segment("name", o.name); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (w *wire) named(o object) error {
 	return nil
 }
 
-// about returns why an answer is not about the object that was asked for, or does not say what is stored now (I4).
+// about returns why an answer is not about the requested object, or does not say what is stored now (I4).
 func (w *wire) about(asked, answered object) error {
 	if answered.name != asked.name || answered.namespace != asked.namespace {
 		return fmt.Errorf("it answered about %s when it was asked for %s", printable.Quote(answered.key()), printable.Quote(asked.key()))
@@ -191,16 +191,17 @@ func (w *wire) about(asked, answered object) error {
 }
 
 var (
-	// errMalformed: the API server, or something in between, sent something else than metadata.
+	// errMalformed reports that the API server, or something in between, sent something other than metadata.
 	errMalformed = errors.New("malformed answer")
-	// errReplaced: the object was deleted, and another one has its name. To be tried again with that one.
+	// errReplaced reports that the object was deleted and another one has its name. The caller tries again with the new
+	// one.
 	errReplaced = errors.New("the object was deleted and created again")
-	// errNotTheObject: a 404 that is not the API server's word about the object or its namespace: the resource is not
-	// served, or something in between answered. It proves nothing about what is stored (I4).
+	// errNotTheObject reports a 404 that is not the API server's statement about the object or its namespace: the
+	// resource is not served, or something in between answered. It proves nothing about what is stored (I4).
 	errNotTheObject = errors.New("404 that says nothing about the object")
 )
 
-// decode reads an answer that must be metadata of type T.
+// decode parses an answer that must be metadata of type T.
 func decode[T runtime.Object](raw []byte) (T, error) {
 	var none T
 	decoded, err := apiserver.DecodeMetadata(raw)
@@ -214,7 +215,7 @@ func decode[T runtime.Object](raw []byte) (T, error) {
 	return typed, nil
 }
 
-// list reads one page at the given version; more than maxBytes is not read (ErrAnswerTooLarge).
+// list reads one page at the given version. It fails with ErrAnswerTooLarge after maxBytes.
 func (w *wire) list(ctx context.Context, version string, limit int64, token string, maxBytes int) (page, error) {
 	ctx, cancel := context.WithTimeout(bounded.WithLimit(ctx, int64(maxBytes)), requestTimeout)
 	defer cancel()
@@ -259,11 +260,11 @@ func (w *wire) list(ctx context.Context, version string, limit int64, token stri
 	return p, nil
 }
 
-// rewrite has the API server store the object again, by a request that changes nothing, and returns the object as it is
-// afterwards. An apply that fails for another reason than the webhook would fail each time, and is replaced by the empty
-// patch: managedFields name a version that the CRD does not have, for instance.
+// rewrite makes the API server store the object again, with a request that changes nothing, and returns the object as
+// it is afterwards. An apply that fails for a reason other than the webhook would fail each time, and is replaced by
+// the empty patch: for example, managedFields name a version that the CRD does not have.
 //
-// Through the subresource "status" the whole object is stored again, too.
+// A request to the subresource "status" stores the whole object again, too.
 func (w *wire) rewrite(ctx context.Context, o object, subresource ...string) (object, error) {
 	if w.mayLoseOwners(o) {
 		body, err := w.identity(o)
@@ -293,7 +294,7 @@ func (w *wire) patch(ctx context.Context, o object, form types.PatchType, manage
 	return w.object(ctx, request, o)
 }
 
-// form is that of the empty patch.
+// form returns the content type of the empty patch.
 func (w *wire) form() types.PatchType {
 	if w.target.Origin == BuiltIn {
 		return types.StrategicMergePatchType // a quarter of the server's work for a large object
@@ -301,17 +302,16 @@ func (w *wire) form() types.PatchType {
 	return types.MergePatchType
 }
 
-// mayLoseOwners reports whether a merge patch could cost the object its managedFields (I3) because the webhook fails in
-// the middle of it. Up to 1.36, an API server that cannot convert the object to the version of a managedFields entry
-// removes all of them and stores the object (kubernetes/kubernetes#136919). Server-side apply answers with the error
+// mayLoseOwners reports whether the object could lose its managedFields in a merge patch (I3) because the webhook fails
+// during it. Up to 1.36, an API server that cannot convert the object to the version of a managedFields entry removes
+// all of them and stores the object (kubernetes/kubernetes#136919). In a server-side apply it returns the error
 // instead.
 func (w *wire) mayLoseOwners(o object) bool {
 	return w.conversionWebhook && o.ownedIn == otherVersions && o.uid != "" && w.target.Kind != ""
 }
 
-// identity is the body of a server-side apply that applies no field, so that its field manager owns nothing and no
-// entry of managedFields comes of it. With the UID the API server creates nothing: it answers 409 if the object is
-// gone.
+// identity returns the body of a server-side apply without fields, so that its field manager owns nothing and adds no
+// entry to managedFields. Because of the UID the API server creates nothing: it answers 409 if the object is gone.
 func (w *wire) identity(o object) ([]byte, error) {
 	version, kind := w.target.Resource.GroupVersion().WithKind(w.target.Kind).ToAPIVersionAndKind()
 	return json.Marshal(metav1.PartialObjectMetadata{
@@ -320,7 +320,7 @@ func (w *wire) identity(o object) ([]byte, error) {
 	})
 }
 
-// known reads the metadata of an object where rewrite needs more of it than what a checkpoint keeps.
+// known reads the metadata of an object if rewrite needs more of it than a checkpoint contains.
 func (w *wire) known(ctx context.Context, o object) (object, error) {
 	if !w.conversionWebhook || o.ownedIn != unknownVersions {
 		return o, nil

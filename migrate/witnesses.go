@@ -15,33 +15,33 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
-// witness is an object as the sweep left it. Read again, it tells whether etcd was restored from a backup meanwhile,
-// which the collection's resourceVersion tells only until it has caught up.
+// witness is an object as the sweep left it. When it is read again, it shows whether etcd was restored from a backup in
+// the meantime. The resourceVersion of the collection shows that only until it has caught up.
 //
-// One with a lesser resourceVersion proves a restore: neither an object nor its successor of the same name goes
-// backwards otherwise. One that is exactly as it was left proves the opposite up to its resourceVersion: what etcd
-// holds now and what the sweep saw have everything in common that was written until then. One that was written or
-// deleted since proves nothing.
+// A witness with a lower resourceVersion proves a restore: otherwise neither an object nor its successor of the same
+// name goes backwards. A witness that is exactly as the sweep left it proves the opposite up to its resourceVersion:
+// etcd contains everything that the sweep saw written until then. A witness that was written or deleted since proves
+// nothing.
 type witness struct {
 	Namespace       string    `json:"namespace,omitempty"`
 	Name            string    `json:"name"`
 	UID             types.UID `json:"uid"`
 	ResourceVersion uint64    `json:"resourceVersion"`
-	// Owners is a digest of metadata.managedFields. After a restore another write of the same object may get the same
-	// resourceVersion by chance, but not at the same time.
+	// Owners is a digest of metadata.managedFields. After a restore another write of the same object may happen to get
+	// the same resourceVersion, but not at the same time.
 	Owners uint64 `json:"owners,omitempty"`
 }
 
 func (w witness) object() object { return object{namespace: w.Namespace, name: w.Name} }
 
-// maxWitnesses bounds how many are kept (I6) and read. The latest pages have one each, because others may have written
-// a few of the objects since; from the pages before, those that are spread best are kept.
+// maxWitnesses bounds how many witnesses are kept and read (I6). Each of the latest pages has one, because other
+// clients may have written some of the objects since. Of the earlier pages, those are kept that are spread best.
 const (
 	maxWitnesses    = 16
 	latestWitnesses = 4
 )
 
-// addWitness adds the newest witness. It changes nothing that a copy of witnesses shares.
+// addWitness adds the newest witness. It does not change the argument.
 func addWitness(witnesses []witness, w witness) []witness {
 	n := len(witnesses)
 	if w.UID == "" || n > 0 && w.ResourceVersion <= witnesses[n-1].ResourceVersion {
@@ -61,18 +61,18 @@ func addWitness(witnesses []witness, w witness) []witness {
 	return slices.Delete(witnesses, crowded, crowded+1)
 }
 
-// testimony is what the witnesses say of etcd's history.
+// testimony is what the witnesses show about etcd's history.
 type testimony struct {
-	// upTo is the greatest resourceVersion up to which what etcd holds is what the sweep saw; 0: no witness says so.
+	// upTo is the greatest resourceVersion up to which etcd contains what the sweep saw, or 0 if no witness shows that.
 	upTo uint64
-	// restored is a witness that went backwards; nil: there is none.
+	// restored is a witness that went backwards, or nil.
 	restored *witness
 }
 
-// hear adds what one witness says that was found as an object; the zero object where it is gone.
+// hear adds what one witness shows. found is the object as it is now, or the zero object if it is gone.
 func (t *testimony) hear(w witness, found object) {
 	switch resourceVersion := number(found.resourceVersion); {
-	case resourceVersion == 0: // gone, or of an API server without numbers
+	case resourceVersion == 0: // it is gone, or its API server has no numeric resourceVersions
 	case resourceVersion < w.ResourceVersion:
 		t.restored = &w
 	case resourceVersion == w.ResourceVersion && found.uid == w.UID && uint64(found.owners) == w.Owners:
@@ -80,13 +80,13 @@ func (t *testimony) hear(w witness, found object) {
 	}
 }
 
-// believe keeps of the checkpoint what holds although etcd may have been restored up to the revision upTo (I4, I5).
-//
-//   - A good range holds up to there: an object with such a resourceVersion was written before, in the history that the
+// believe keeps the parts of the checkpoint that hold even if etcd was restored to some moment after the revision upTo
+// (I4, I5).
+//   - A good range holds up to upTo: an object with such a resourceVersion was written before, in the history that the
 //     sweep saw.
-//   - The good prefix holds if all that it rests upon happened before, deletions too; and then up to there.
-//   - A pass goes on in its epoch if any witness vouches for it. The epoch names the processes of the API servers, and
-//     these are restarted when etcd is restored; so a witness is asked for certainty only.
+//   - The good prefix holds if everything that it relies on, including deletions, happened before; and then up to upTo.
+//   - A pass continues in its epoch if any witness confirms it. The epoch names the processes of the API servers, which
+//     are restarted when etcd is restored, so the witness is an additional safeguard.
 func (c *checkpoint) believe(upTo uint64) {
 	var ranges []goodRange
 	for _, r := range c.Ranges {
@@ -102,17 +102,17 @@ func (c *checkpoint) believe(upTo uint64) {
 	}
 }
 
-// forget ends the pass and voids everything that was known of what is stored; it goes on counting.
+// forget ends the pass and drops everything that was known about what is stored. The counts continue.
 func (c *checkpoint) forget() {
 	c.end()
 	c.Ranges, c.Prefix, c.Witnesses = nil, goodPrefix{}, nil
 }
 
-// errRestored ends a pass: etcd was restored from a backup since it began.
+// errRestored ends a pass: etcd was restored from a backup after the pass began.
 var errRestored = fmt.Errorf("%w: etcd was restored from a backup", errEpochOver)
 
-// maxRestores bounds how often one run starts over because objects went backwards. An API server whose resourceVersions
-// do not grow would make it start over indefinitely.
+// maxRestores bounds how often one run starts over because objects went backwards. Otherwise an API server whose
+// resourceVersions do not grow would make it start over indefinitely.
 const maxRestores = 3
 
 // hear reads all witnesses.
@@ -129,8 +129,8 @@ func (s *Sweep) hear(starting, ctx context.Context) (t testimony, err error) {
 	return t, nil
 }
 
-// recall asks the witnesses before anything is taken over that an earlier page, pass or process has found out, and
-// takes over what they vouch for.
+// recall reads the witnesses before the sweep uses results of an earlier page, pass or process, and keeps the results
+// that they confirm.
 func (s *Sweep) recall(starting, ctx context.Context) error {
 	if len(s.state.Ranges) == 0 && s.state.Prefix == (goodPrefix{}) && !s.state.Begun {
 		return nil
@@ -149,8 +149,9 @@ func (s *Sweep) recall(starting, ctx context.Context) error {
 	return nil
 }
 
-// recheck asks the witnesses before a proof whether etcd was restored under the pass. That some were written or deleted
-// meanwhile is no reason to start over here: a pass that no one interrupted takes over nothing.
+// recheck reads the witnesses before a proof, to find out whether etcd was restored during the pass. Witnesses that
+// were written or deleted in the meantime are not a reason to start over: an uninterrupted pass relies on no earlier
+// results.
 func (s *Sweep) recheck(starting, ctx context.Context) error {
 	t, err := s.hear(starting, ctx)
 	if err == nil && t.restored != nil {
@@ -159,9 +160,9 @@ func (s *Sweep) recheck(starting, ctx context.Context) error {
 	return err
 }
 
-// startOver voids everything: what etcd holds is older than what the sweep has seen, as an object or the collection
-// shows, whose resourceVersion is a lesser one now. The epoch settles again, whatever its identity says: what was
-// restored may have been written since in any version.
+// startOver drops everything, because etcd contains an older state than the sweep has seen: an object or the collection
+// has a lower resourceVersion now. The epoch has to settle again, even if its identity is the same: after the restore,
+// objects may have been written in any version.
 func (s *Sweep) startOver(ctx context.Context, what string, resourceVersion uint64) error {
 	s.log.Warn("A resourceVersion went backwards: etcd was restored from a backup, starting over", "of", what,
 		"resourceVersion", resourceVersion)
@@ -178,7 +179,7 @@ func (s *Sweep) startOver(ctx context.Context, what string, resourceVersion uint
 	return errRestored
 }
 
-// sawObject makes an object, as the API server answered with it, the next witness if it is the newest so far.
+// sawObject makes an object, as the API server returned it, the next witness if it is the newest so far.
 func (s *Sweep) sawObject(o object) {
 	s.sawResourceVersion(number(o.resourceVersion))
 	if s.options.DryRun {
