@@ -155,10 +155,15 @@ func install(ctx context.Context, l *lab.Lab, path string) error {
 	defer cancel()
 	return lab.Await(ctx, func() (bool, error) {
 		status, answer, err := l.Do(ctx, http.MethodGet, externalPath, nil)
-		if err == nil && status != http.StatusOK && status != http.StatusNotFound {
-			err = fmt.Errorf("%d: %s", status, answer)
+		switch {
+		case err != nil:
+			return false, err
+		case status == http.StatusOK:
+			return true, nil
+		case status == http.StatusNotFound || status == http.StatusTooManyRequests: // its storage is not ready yet
+			return false, nil
 		}
-		return status == http.StatusOK, err
+		return false, fmt.Errorf("read migrations: %d: %s", status, answer)
 	})
 }
 

@@ -50,6 +50,9 @@ func gentle() Scenario {
 				}
 			}
 			g := &gentleness{bench: b, lab: l, objects: objects, count: b.scale(20_000, 1000), window: b.duration(20, 1)}
+			if _, err := g.foreground(ctx); err != nil { // warms the server up
+				return err
+			}
 			for round := 1; round <= b.rounds(5); round++ {
 				for i := range all {
 					if err := g.windows(ctx, all[(i+round-1)%len(all)], round); err != nil {
@@ -101,19 +104,10 @@ func (g *gentleness) windows(ctx context.Context, c contestant.Contestant, round
 	if err != nil {
 		return err
 	}
-	migrating, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() {
-		ended <- c.Migrate(migrating, contestant.Run{Lab: g.lab, Objects: g.objects, Count: g.count,
-			Kubeconfig: kubeconfig, Watch: func(int) {}})
-	}()
-	measured, err := g.during(migrating, before)
-	stop()
-	if failed := <-ended; failed != nil && !errors.Is(failed, context.Canceled) {
-		err = errors.Join(err, failed)
-	}
-	if err != nil {
+	migration := begin(ctx, c, contestant.Run{Lab: g.lab, Objects: g.objects, Count: g.count, Kubeconfig: kubeconfig,
+		Watch: func(int) {}})
+	measured, err := g.during(ctx, migration, before)
+	if err := errors.Join(err, migration.stop()); err != nil {
 		return fmt.Errorf("%s: %w", c.Name, err)
 	}
 	add(c.Name, measured)
@@ -121,12 +115,9 @@ func (g *gentleness) windows(ctx context.Context, c contestant.Contestant, round
 }
 
 // during is a window that begins once the first object has been migrated.
-func (g *gentleness) during(ctx context.Context, before int64) (report.Figures, error) {
-	waiting, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	err := lab.Await(waiting, func() (bool, error) { return g.objects.Begun(waiting, before) })
-	if err != nil {
-		return nil, fmt.Errorf("wait for the first write: %w", err)
+func (g *gentleness) during(ctx context.Context, m *migrating, before int64) (report.Figures, error) {
+	if err := m.wrote(before); err != nil {
+		return nil, err
 	}
 	first, err := g.objects.Since(ctx, before)
 	if err != nil {

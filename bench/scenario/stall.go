@@ -5,6 +5,7 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"syscall"
@@ -69,18 +70,13 @@ func (b *Bench) stalled(ctx context.Context, l *lab.Lab, objects *lab.Objects, c
 	var outage interval
 	var failed error
 	m, err := l.During(ctx, objects.Kind, nil, func(ctx context.Context, watch func(int)) error {
-		migrating, stop := context.WithCancel(ctx)
-		defer stop()
-		ended := make(chan error, 1)
-		go func() {
-			ended <- c.Migrate(migrating, contestant.Run{Lab: l, Objects: objects, Count: count, Kubeconfig: kubeconfig,
-				Watch: watch})
-		}()
-		outage, err = b.outage(ctx, l, objects, before)
-		if err != nil {
-			stop()
+		migration := begin(ctx, c, contestant.Run{Lab: l, Objects: objects, Count: count, Kubeconfig: kubeconfig,
+			Watch: watch})
+		if err := migration.wrote(before); err != nil {
+			return errors.Join(err, migration.stop())
 		}
-		failed = <-ended
+		outage, err = b.outage(ctx, l)
+		failed = migration.wait()
 		return err
 	})
 	if err != nil {
@@ -119,13 +115,8 @@ func (b *Bench) stalled(ctx context.Context, l *lab.Lab, objects *lab.Objects, c
 // interval is when etcd was stopped.
 type interval struct{ from, to time.Time }
 
-// outage stops etcd a while after the first write, and lets it go on.
-func (b *Bench) outage(ctx context.Context, l *lab.Lab, objects *lab.Objects, before int64) (interval, error) {
-	waiting, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	if err := lab.Await(waiting, func() (bool, error) { return objects.Begun(waiting, before) }); err != nil {
-		return interval{}, fmt.Errorf("wait for the first write: %w", err)
-	}
+// outage stops etcd after a while, and lets it go on.
+func (b *Bench) outage(ctx context.Context, l *lab.Lab) (interval, error) {
 	if err := lab.Pause(ctx, b.duration(10, 1)); err != nil {
 		return interval{}, err
 	}

@@ -40,12 +40,15 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	kubeconfig := flag.String("kubeconfig", "", "the API server, and the user")
-	group := flag.String("group", "", "group of the objects")
-	version := flag.String("version", "", "storage version of the objects")
-	kind := flag.String("kind", "", "kind of the objects")
-	name := flag.String("crd", "", "name of the CRD")
-	flag.Parse()
+	flags := flag.NewFlagSet("cluster-api", flag.ContinueOnError) // controller-runtime adds to the common one
+	kubeconfig := flags.String("kubeconfig", "", "the API server, and the user")
+	group := flags.String("group", "", "group of the objects")
+	version := flags.String("version", "", "storage version of the objects")
+	kind := flags.String("kind", "", "kind of the objects")
+	name := flags.String("crd", "", "name of the CRD")
+	if err := flags.Parse(os.Args[1:]); err != nil {
+		return err
+	}
 
 	ctrl.SetLogger(logr.Discard())
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)

@@ -33,7 +33,7 @@ func svgOf(d description) ([]byte, error) {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = d.Title, d.XLabel, d.YLabel
 	p.Y.Min = 0
-	p.Legend.Top = true
+	p.Legend.Top, p.Legend.Padding = true, vg.Points(2)
 	p.BackgroundColor = color.White
 	p.Add(plotter.NewGrid())
 	var err error
@@ -71,6 +71,7 @@ func addBars(p *plot.Plot, d description) error {
 		p.Legend.Add(contestant.Name, chart)
 	}
 	p.NominalX(d.Groups...)
+	p.X.Min, p.X.Max = -0.6, float64(len(d.Groups))-0.4 // room for the outer names
 	return nil
 }
 
