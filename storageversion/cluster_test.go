@@ -160,8 +160,9 @@ func killedBetweenWrites(t *testing.T, c *testbed.Cluster, api API) {
 func twoOfOneID(t *testing.T, c *testbed.Cluster) {
 	first := start(t, c, func(o *Options, _ *process) { o.ID = "twice" })
 	Eventually(t, "the first is ready", first.ready)
-	second := start(t, c, func(o *Options, _ *process) {
+	second := start(t, c, func(o *Options, p *process) {
 		o.ID, o.Resources = "twice", []Resource{{GroupResource: gadgets, EncodingVersion: v2}}
+		p.host = "another-host"
 	})
 	Eventually(t, "the second says what it waits for", func() bool {
 		err := second.Check(nil)

@@ -37,6 +37,33 @@ type membership struct {
 	renewed          time.Time             // when the last successful renewal was started
 	others           observations
 	objectPath, name string
+	// everHeld is whether this process has ever held the Lease.
+	everHeld bool
+	// inheritance is set while an earlier process with this ID, whose Lease this one continues, may still write.
+	inheritance *inheritance
+}
+
+// inheritance is a Lease that was continued before it had expired. Other servers see it renewed, so the entries of the
+// earlier process stay; they are its entries, so this process publishes nothing until that one has surely stopped
+// writing: its whole duration after it was seen last.
+type inheritance struct {
+	since   time.Time
+	left    time.Duration
+	seconds int32 // the duration of the earlier process's Lease
+}
+
+// isOver reports whether the earlier process has stopped writing.
+func (i *inheritance) isOver() bool { return surely(i.since) >= i.left }
+
+// errInherited says that the earlier process may still write.
+type errInherited struct {
+	name string
+	left time.Duration
+}
+
+func (e *errInherited) Error() string {
+	return fmt.Sprintf("an earlier process held the identity Lease %s: waiting another %s until it has surely stopped writing",
+		e.name, e.left.Round(time.Second))
 }
 
 // errLeaseHeld says that another process may still use the identity.
@@ -64,12 +91,28 @@ func (m *membership) keep(ctx context.Context) (at time.Time, joined, lost bool,
 			return at, false, false, err
 		}
 		if m.held != nil {
-			return at, possibly(before) >= m.duration, false, nil
+			began, err := m.inherit()
+			return at, err == nil && (began || possibly(before) >= m.duration), false, err
 		}
 		lost = true
 	}
-	at, err = m.take(ctx)
+	if at, err = m.take(ctx); err == nil {
+		_, err = m.inherit()
+	}
 	return at, err == nil, lost, err
+}
+
+// inherit returns an error while an earlier process may still write. over reports that it did until now.
+func (m *membership) inherit() (over bool, err error) {
+	i := m.inheritance
+	switch {
+	case i == nil:
+		return false, nil
+	case !i.isOver():
+		return false, &errInherited{name: m.name, left: i.left - surely(i.since)}
+	}
+	m.inheritance = nil
+	return true, nil
 }
 
 // read reads the Lease. It is not held any more if it is gone or another process has taken it.
@@ -89,7 +132,10 @@ func (m *membership) read(ctx context.Context) error {
 	return nil
 }
 
-// take creates the Lease, or takes it over from a process that has not renewed it for its whole duration.
+// take creates the Lease, or takes it over: from a process that has not renewed it for its whole duration, or, as the
+// first thing that this process does, from an earlier process of the same host, whose entries then stay (inheritance).
+// A process that has lost the Lease takes it back only once it has expired: otherwise two processes that run with one ID
+// by mistake would take it from each other all the time.
 func (m *membership) take(ctx context.Context) (time.Time, error) {
 	var lease coordinationv1.Lease
 	err := m.api.do(ctx, http.MethodGet, m.objectPath, nil, nil, &lease)
@@ -100,10 +146,22 @@ func (m *membership) take(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	case holderOf(&lease) == *m.template.Spec.HolderIdentity: // the answer to an earlier request was lost
 		return m.put(ctx, &lease, false)
-	case m.others.left(&lease) > 0:
+	}
+	left := m.others.left(&lease)
+	if left > 0 && (m.everHeld || !m.isOfThisHost(&lease)) {
 		return time.Time{}, &errLeaseHeld{name: m.name, holder: holderOf(&lease)}
 	}
+	m.inheritance = nil
+	if left > 0 {
+		m.inheritance = &inheritance{since: time.Now(), left: left, seconds: secondsOf(&lease)}
+	}
 	return m.put(ctx, &lease, true)
+}
+
+// isOfThisHost reports whether a process on this host, or in a container of this pod, holds the Lease.
+func (m *membership) isOfThisHost(lease *coordinationv1.Lease) bool {
+	host := m.template.Labels[hostLabel]
+	return host != "" && lease.Labels[hostLabel] == host
 }
 
 func (m *membership) create(ctx context.Context) (time.Time, error) {
@@ -115,7 +173,7 @@ func (m *membership) create(ctx context.Context) (time.Time, error) {
 	if err := m.api.do(ctx, http.MethodPost, m.path, nil, lease, &created); err != nil {
 		return time.Time{}, err
 	}
-	m.held, m.renewed = &created, start
+	m.held, m.renewed, m.everHeld = &created, start, true
 	return start, nil
 }
 
@@ -126,6 +184,10 @@ func (m *membership) put(ctx context.Context, read *coordinationv1.Lease, takeOv
 	lease.UID, lease.ResourceVersion = read.UID, read.ResourceVersion
 	lease.Spec.AcquireTime, lease.Spec.LeaseTransitions = read.Spec.AcquireTime, read.Spec.LeaseTransitions
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: start}
+	if i := m.inheritance; i != nil { // a process that comes next waits for the earliest, too
+		seconds := max(i.seconds, *lease.Spec.LeaseDurationSeconds)
+		lease.Spec.LeaseDurationSeconds = &seconds
+	}
 	if takeOver {
 		transitions := int32(1)
 		if read.Spec.LeaseTransitions != nil {
@@ -137,7 +199,7 @@ func (m *membership) put(ctx context.Context, read *coordinationv1.Lease, takeOv
 	if err := m.api.do(ctx, http.MethodPut, m.objectPath, nil, lease, &renewed); err != nil {
 		return start, err
 	}
-	m.held, m.renewed = &renewed, start
+	m.held, m.renewed, m.everHeld = &renewed, start, true
 	return start, nil
 }
 
@@ -170,6 +232,14 @@ func holderOf(lease *coordinationv1.Lease) string {
 		return ""
 	}
 	return *lease.Spec.HolderIdentity
+}
+
+// secondsOf is the duration of a Lease.
+func secondsOf(lease *coordinationv1.Lease) int32 {
+	if s := lease.Spec.LeaseDurationSeconds; s != nil && *s > 0 {
+		return *s
+	}
+	return int32(unstatedDuration / time.Second)
 }
 
 // observations is since when Leases were seen as they are. A Lease counts as expired once it was seen unchanged for its
@@ -206,9 +276,6 @@ func (o observations) unchanged(key, version string) time.Duration {
 // left notes the Lease as it was just read, and returns for how long it can still count without being renewed. It has
 // expired if that is not positive.
 func (o observations) left(lease *coordinationv1.Lease) time.Duration {
-	duration := unstatedDuration
-	if s := lease.Spec.LeaseDurationSeconds; s != nil && *s > 0 {
-		duration = time.Duration(*s) * time.Second
-	}
+	duration := time.Duration(secondsOf(lease)) * time.Second
 	return duration - o.unchanged(lease.Namespace+"/"+lease.Name, string(lease.UID)+"/"+lease.ResourceVersion)
 }

@@ -35,6 +35,7 @@ type process struct {
 	writes int // that were answered
 	// allowed is how many writes are let through; the answer to the last is lost if lossy. Negative: all.
 	allowed int
+	host    string // that it runs on; empty: that of the test
 	lossy   bool
 	// answered is called with each successful write before the publisher sees the answer.
 	answered func(*http.Request)
@@ -62,6 +63,9 @@ func start(t *testing.T, c *testbed.Cluster, change func(*Options, *process)) *p
 	var err error
 	if p.Publisher, err = NewPublisher(o); err != nil {
 		t.Fatal(err)
+	}
+	if p.host != "" {
+		p.leases.template.Labels[hostLabel] = p.host
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	p.stop = stop

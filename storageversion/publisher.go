@@ -178,7 +178,7 @@ func (p *Publisher) withdraw(ctx context.Context) error {
 
 // withdrawOnce renews the Lease first: if a later process with the same ID has it, the entries are that one's.
 func (p *Publisher) withdrawOnce(ctx context.Context) error {
-	if p.leases.held == nil {
+	if p.leases.held == nil || p.leases.inheritance != nil { // the entries are those of an earlier process
 		return nil
 	}
 	at, err := p.leases.put(ctx, p.leases.held, false)
