@@ -276,6 +276,9 @@ func (o *Observer) gatherAggregated(ctx context.Context, f *findings) (err error
 	if f.declarations, err = o.declarations.of(ctx, f.target); err != nil {
 		return err
 	}
+	if f.service != nil {
+		f.traces = f.tracesAnd(f.service.traces())
+	}
 	if len(f.declarations) > 0 {
 		if f.leases, err = readLeases(ctx, o.client); err != nil {
 			return err

@@ -5,6 +5,7 @@ package agreement
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -23,6 +24,9 @@ type stamps struct {
 	// seen is when, by our clock, the Observer first saw the servers that live now, or zero if that proves nothing.
 	// Since then at least, they have been writing the same versions, for every resource.
 	seen time.Time
+	// traces are those of an aggregated resource (View.Traces), each on a line: a process that came and went, and left
+	// the epoch as it was, has changed them.
+	traces string
 	// serversUnknown means that one of started, gone and moved cannot be determined; definedUnknown, that defined
 	// cannot.
 	serversUnknown, definedUnknown bool
@@ -30,7 +34,7 @@ type stamps struct {
 
 // stampsOf reads the moments from the findings.
 func stampsOf(f findings) stamps {
-	s := stamps{moved: f.endpoints.changed}
+	s := stamps{moved: f.endpoints.changed, traces: strings.Join(f.traces, "\n")}
 	// The creation of a Lease is the start of its process only on servers that replace their Lease, and only if each
 	// live server was asked is it known that all of them do.
 	s.serversUnknown = len(f.leases.live) == 0 || s.moved.IsZero() || !restartsSeen(f.reports)

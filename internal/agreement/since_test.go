@@ -138,6 +138,37 @@ func TestAnEpochStartsAfterTheLastDisagreement(t *testing.T) {
 	}
 }
 
+// A process of an aggregated API server that came and went between two looks has changed what such processes leave
+// behind.
+func TestAnEpochOfAnAggregatedResourceStartsAfterItsTracesHaveChanged(t *testing.T) {
+	service := &service{name: "v1.x", id: "u/1", slices: []string{"endpointslice default/x generation 4"}}
+	look := func() findings {
+		return findings{target: aggregatedTarget(), service: service, traces: service.traces()}
+	}
+	published := look()
+	published.declarations = []declaration{{api: ourAPI, id: "s/7"}}
+	published.traces = published.tracesAnd(published.traces)
+	e := migrate.Epoch{Hash: "h", Servers: []string{"192.0.2.21:443/p"}}
+	for name, tt := range map[string]struct {
+		second findings
+		want   time.Time
+	}{
+		"nothing happened":               {look(), noon},
+		"the StorageVersion has changed": {published, at(time.Minute)},
+	} {
+		m := memory{}.next(e, stampsOf(look()), clocks{}, noon)
+		if m = m.next(e, stampsOf(tt.second), clocks{}, at(time.Minute)); !m.since.Equal(tt.want) {
+			t.Errorf("%s: since %s, want %s", name, m.since, tt.want)
+		}
+	}
+}
+
+func aggregatedTarget() migrate.Target {
+	target := deviceClasses
+	target.Origin = migrate.Aggregated
+	return target
+}
+
 func TestSinceOverSeveralLooks(t *testing.T) {
 	known := stampsOf(settled())
 	moved := known

@@ -185,9 +185,7 @@ func (f *facts) about(g *gathered) (one findings, stored bool) {
 			}
 		}
 	}
-	if published := one.published(); published != "" && len(one.traces) > 0 {
-		one.traces = append(one.traces, "storageversion "+published)
-	}
+	one.traces = one.tracesAnd(one.traces)
 	if d := g.crd; d != nil && one.target.Origin != migrate.Aggregated { // an APIService hides a CRD
 		one.crd, one.target.Origin, one.target.Kind = d, migrate.Custom, d.Spec.Names.Kind
 	}
@@ -298,6 +296,14 @@ func (f findings) hashes() []string {
 	list = slices.DeleteFunc(list, func(h string) bool { return h == "" })
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// tracesAnd adds the state of the StorageVersion to the traces of a service, unless they cannot be read.
+func (f findings) tracesAnd(traces []string) []string {
+	if published := f.published(); published != "" && len(traces) > 0 {
+		return append(slices.Clone(traces), "storageversion "+published)
+	}
+	return traces
 }
 
 // published identifies the StorageVersion of migration.k8s.io as it was read.

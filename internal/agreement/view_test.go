@@ -175,7 +175,7 @@ func TestViews(t *testing.T) {
 				declarations: map[schema.GroupResource][]declaration{
 					deviceClasses.GroupResource(): {declares(kubernetesAPI, "c="+readable2)},
 				},
-			}, evidence: migrate.Observed, why: "names 1 API server, and 2 live",
+			}, evidence: migrate.Observed, why: "names 1 API server, and identity Leases show 2",
 			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1),
 				{ID: "c", Hash: v1beta2, Version: readable2, Declared: true}},
 			hashes: []string{v1, v1beta2},
