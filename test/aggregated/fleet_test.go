@@ -185,28 +185,37 @@ func (f *fleet) about() string {
 // replica is a process of the aggregated API server.
 type replica struct {
 	*testbed.Program
-	fleet *fleet
-	id    string
-	port  int
-	slice string // that lists it; empty: none does
+	fleet   *fleet
+	id      string
+	port    int
+	slice   string   // that lists it; empty: none does
+	path    string   // of the binary
+	options []string // the flags that the test gave it
 }
 
 // launch starts a replica that nothing is routed to.
 func (f *fleet) launch(flags ...string) *replica {
 	f.Helper()
 	f.launched++
-	r := &replica{fleet: f, id: fmt.Sprintf("gears-%d", f.launched), port: 9000 + f.launched}
-	path := filepath.Join(built, f.server.command)
-	program, err := f.cluster.Launch(testbed.ProgramOptions{Name: r.id, Path: path, Args: append([]string{
+	r := &replica{fleet: f, id: fmt.Sprintf("gears-%d", f.launched), port: 9000 + f.launched,
+		path: filepath.Join(built, f.server.command), options: flags}
+	r.run()
+	return r
+}
+
+// run starts the process.
+func (r *replica) run() {
+	f := r.fleet
+	f.Helper()
+	program, err := f.cluster.Launch(testbed.ProgramOptions{Name: r.id, Path: r.path, Args: append([]string{
 		"--listen=" + r.address(), "--certificate=" + f.certificate, "--key=" + f.key, "--id=" + r.id,
 		"--etcd=" + f.cluster.Etcd.Endpoint(), "--kubeconfig=" + f.kubeconfig,
-	}, flags...)})
+	}, r.options...)})
 	if err != nil {
 		f.Fatal(err)
 	}
 	r.Program = program
-	f.whole.Cleanup(r.Program.Kill)
-	return r
+	f.whole.Cleanup(program.Kill)
 }
 
 func (r *replica) address() string {

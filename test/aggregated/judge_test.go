@@ -75,7 +75,8 @@ func TestTheWatchOfEtcdFindsWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &watcher{publishing: !test.silent, truth: testbed.NewTruth(gears), stored: map[string]string{},
-				entries: map[string]string{}, last: map[string]time.Time{}, writes: map[string]int{}, writers: map[string]int{}}
+				entries: map[string]string{}, last: map[string]time.Time{}, writes: map[string]int{},
+				writers: map[string]int{}, removed: map[string]int{}}
 			for i, e := range test.history {
 				w.note(e.key, []byte(e.value), int64(i))
 			}

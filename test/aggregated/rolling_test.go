@@ -67,6 +67,16 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 				f.entriesOf("apps.deployments"), live)
 		}
 	})
+	whole.run("a replica that crashes and restarts within its Lease's duration keeps its entry", func(f *fleet) {
+		r := replicas[0].in(f)
+		r.Kill()
+		time.Sleep(leaseDuration / 2)
+		r.run()
+		f.eventually("it is ready again", r.ready)
+		if w.removals(r.id) > 0 || w.entry(r.id) != v2 {
+			f.Errorf("the entry was removed %d times, and is of %q", w.removals(r.id), w.entry(r.id))
+		}
+	})
 	controller.Kill()
 	whole.run("a default installation migrates what came after it", func(f *fleet) { aDefaultInstallation(f, replicas) })
 	stop()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +31,7 @@ type watcher struct {
 	last              map[string]time.Time
 	known             bool           // there is a StorageState
 	writes, writers   map[string]int // by apiVersion, and by ID
+	removed           map[string]int // how often an entry was removed, by ID
 	mu                sync.Mutex
 	problems          []string
 	looked, published int
@@ -39,7 +41,8 @@ type watcher struct {
 func (f *fleet) watch(publishing bool) (w *watcher, stop func()) {
 	f.Helper()
 	w = &watcher{fleet: f, publishing: publishing, truth: testbed.NewTruth(gears), stored: map[string]string{},
-		entries: map[string]string{}, last: map[string]time.Time{}, writes: map[string]int{}, writers: map[string]int{}}
+		entries: map[string]string{}, last: map[string]time.Time{}, writes: map[string]int{},
+		writers: map[string]int{}, removed: map[string]int{}}
 	ctx, cancel := context.WithCancel(f.Context())
 	begun, err := f.cluster.Etcd.Client().Get(ctx, "/")
 	if err != nil {
@@ -127,10 +130,18 @@ func (w *watcher) publish(value []byte, problem func(string, ...any)) {
 	if !w.publishing {
 		return
 	}
-	for _, version := range w.entries {
+	before := maps.Clone(w.entries)
+	for _, version := range before {
 		w.last[version] = time.Now()
 	}
 	clear(w.entries)
+	defer func() {
+		for id := range before {
+			if _, stays := w.entries[id]; !stays {
+				w.removed[id]++
+			}
+		}
+	}()
 	if len(value) == 0 {
 		return
 	}
@@ -183,6 +194,13 @@ func (w *watcher) writesBy(id string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.writers[id]
+}
+
+// removals is how often the entry of a replica was removed.
+func (w *watcher) removals(id string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.removed[id]
 }
 
 // held counts the objects by apiVersion.
