@@ -31,8 +31,12 @@ const (
 	clusterAPIDir = "testbed/cluster-api"
 )
 
-// unlimited lifts the limit on requests that the peers' clients have.
-var unlimited = []string{"--kube-api-qps=100000", "--kube-api-burst=100000"}
+// unlimited lifts the limit on requests that the peers' clients have; shipped is the one in the manifests of
+// kube-storage-version-migrator.
+var (
+	unlimited = []string{"--kube-api-qps=100000", "--kube-api-burst=100000"}
+	shipped   = []string{"--kube-api-qps=40", "--kube-api-burst=1000"}
+)
 
 // Request is what of a StorageVersionMigration, in either group, both peers understand and answer.
 type Request struct {
@@ -113,7 +117,7 @@ func (w *Workshop) ExternalMigrator(ctx context.Context, limited bool) (Contesta
 	}
 	name, flags := External, unlimited
 	if limited {
-		name, flags = ExternalLimited, nil
+		name, flags = ExternalLimited, shipped
 	}
 	manifest := filepath.Join(strings.TrimSpace(dir), "manifests", "storage_migration_crd.yaml")
 	return Contestant{

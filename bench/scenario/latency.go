@@ -22,21 +22,26 @@ func latency() Scenario {
 		Name: "S1b", Title: "small custom resources over a network with latency, and with an etcd that syncs to disk",
 		Promised: migration(),
 		run: func(ctx context.Context, b *Bench) error {
-			for _, place := range []struct {
-				name    string
-				latency time.Duration
-				fsync   bool
-			}{
-				{direct, 0, false}, {"5 ms", 5 * time.Millisecond, false}, {"30 ms", 30 * time.Millisecond, false},
-				{"etcd syncs to disk", 0, true},
-			} {
+			near, err := newPlace(ctx, b, testbed.Options{})
+			if err != nil {
+				return err
+			}
+			for _, added := range []time.Duration{0, 5 * time.Millisecond, 30 * time.Millisecond} {
 				count := b.scale(5000, 50)
-				if place.latency > 10*time.Millisecond {
+				if added > 10*time.Millisecond {
 					count = b.scale(2000, 50) // a peer that waits for each answer takes minutes
 				}
-				if err := latencyOf(ctx, b, place.name, place.latency, place.fsync, count); err != nil {
+				if err := near.measure(ctx, b, fmt.Sprintf("%d ms", added.Milliseconds()), added, count); err != nil {
 					return err
 				}
+			}
+			near.lab.Stop()
+			durable, err := newPlace(ctx, b, testbed.Options{Fsync: true})
+			if err != nil {
+				return err
+			}
+			if err := durable.measure(ctx, b, "etcd syncs to disk", 0, b.scale(5000, 50)); err != nil {
+				return err
 			}
 			faster := func(name string, target float64) report.Rule {
 				rule := fasterThanPeers(target)
@@ -56,27 +61,29 @@ func latency() Scenario {
 	}
 }
 
-func latencyOf(ctx context.Context, b *Bench, name string, added time.Duration, fsync bool, count int) error {
-	l, err := b.lab(ctx, testbed.Options{Fsync: fsync}, lab.Widgets())
+// place is a cluster that is measured from several distances.
+type place struct {
+	lab     *lab.Lab
+	objects *lab.Objects
+}
+
+func newPlace(ctx context.Context, b *Bench, options testbed.Options) (p place, err error) {
+	if p.lab, err = b.lab(ctx, options, lab.Widgets()); err != nil {
+		return p, err
+	}
+	p.objects, err = p.lab.NewObjects(ctx, lab.Widgets(), 1<<10)
+	return p, err
+}
+
+func (p place) measure(ctx context.Context, b *Bench, name string, added time.Duration, count int) error {
+	all, err := b.migrators(ctx, p.objects.Kind)
 	if err != nil {
 		return err
 	}
-	defer l.Stop()
-	objects, err := l.NewObjects(ctx, lab.Widgets(), 1<<10)
+	h := heat{name: name, x: float64(added.Milliseconds()), objects: p.objects, count: count, latency: added}
+	ceiling, err := b.ceiling(ctx, p.lab, h, 16, 128, 32, 64)
 	if err != nil {
 		return err
 	}
-	all, err := b.migrators(ctx, lab.Widgets())
-	if err != nil {
-		return err
-	}
-	h := heat{name: name, x: float64(added.Milliseconds()), objects: objects, count: count, latency: added}
-	ceiling, err := b.ceiling(ctx, l, h, 16, 128, 32, 64)
-	if err != nil {
-		return err
-	}
-	if err := b.rotate(ctx, l, h, append(all, ceiling), b.rounds(3)); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
+	return b.rotate(ctx, p.lab, h, append(all, ceiling), b.rounds(3))
 }
