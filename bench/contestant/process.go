@@ -94,6 +94,15 @@ func (p *Process) failure() error {
 	return fmt.Errorf("run %s: %w\n%s", filepath.Base(p.cmd.Path), p.err, output[max(0, len(output)-2000):])
 }
 
+// ExitCode returns the exit code of the process that an error is about; 0 if it is about none.
+func ExitCode(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return 0
+}
+
 // Await asks until the answer is yes; it is an error if the process ends first.
 func (p *Process) Await(ctx context.Context, ask func() (bool, error)) error {
 	return lab.Await(ctx, func() (bool, error) {

@@ -35,7 +35,8 @@ type Scenario struct {
 
 // All are the scenarios, in the order in which they run.
 func All() []Scenario {
-	return []Scenario{forms(), manySmall(), latency(), large(), current(), idle(), gentle(), stall(), growth(), guard()}
+	return []Scenario{forms(), manySmall(), latency(), large(), current(), idle(), gentle(), stall(), growth(), judge(),
+		guard()}
 }
 
 // Named returns scenarios by their names, separated by commas; all for "".
