@@ -128,7 +128,7 @@ func TestAWorkerThatIsAboutToBeFreeIsWaitedForAndKept(t *testing.T) {
 			r.job, r.leaving = "job", true
 			r.report.Outcome.Ended = tt.ended
 			p := planAll(snapshot{now: noon, live: true, migrations: []v1alpha1.StorageVersionMigration{m, next},
-				runs: []run{r}}, 1, time.Minute)
+				runs: []run{r}}, 1, waits{firstRetry: time.Minute})
 			for _, d := range p.migrations {
 				if d.migration.UID == next.UID && d.step != tt.want {
 					t.Errorf("the next run: %s (%s), want %s", d.step, d.message, tt.want)
@@ -150,7 +150,7 @@ func TestNothingStartsNextToAJobInAnUnknownState(t *testing.T) {
 	unknown := withCarriers(nil, []carrier{carrying(aRun(1, 1, nil), func(c *carrier) { c.roster = nil })})
 	for most, want := range map[int]step{1: stepNothing, 5: stepNothing} {
 		p := planAll(snapshot{now: noon, live: true, migrations: []v1alpha1.StorageVersionMigration{m},
-			runs: unknown}, most, time.Minute)
+			runs: unknown}, most, waits{firstRetry: time.Minute})
 		if d := p.migrations[0]; d.step != want {
 			t.Errorf("with %d at a time: %s, want %s", most, d.step, want)
 		}

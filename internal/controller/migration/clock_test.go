@@ -49,15 +49,18 @@ func TestARetryTimeOfAClockThatWasAheadDoesNotCount(t *testing.T) {
 	for name, test := range map[string]struct {
 		failures int64
 		left     time.Duration
+		settle   time.Duration
 		want     step
 	}{
 		"within the backoff":              {failures: 3, left: 4 * time.Minute, want: stepNothing},
 		"within the settle time":          {failures: 0, left: 2 * time.Minute, want: stepNothing},
+		"within a longer settle time":     {settle: 5 * time.Minute, left: 5 * time.Minute, want: stepNothing},
+		"later than a longer settle time": {settle: 5 * time.Minute, left: time.Hour, want: stepStart},
 		"later than any wait that it has": {failures: 3, left: time.Hour, want: stepStart},
 		"past":                            {failures: 3, left: -time.Hour, want: stepStart},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := decide(facts{now: noon, since: noon, firstRetry: time.Minute,
+			d := decide(facts{now: noon, since: noon, firstRetry: time.Minute, settleTime: test.settle,
 				migration: aMigration(func(m *v1alpha1.StorageVersionMigration) {
 					m.Status.Run = v1alpha1.Run{Generation: m.Spec.Generation, Attempt: 1, Failures: test.failures,
 						RetryTime: metav1.NewTime(noon.Add(test.left))}

@@ -39,6 +39,7 @@ type controller struct {
 	log        *slog.Logger
 	most       int
 	firstRetry time.Duration
+	settleTime time.Duration
 
 	since time.Time // every look since then has succeeded; zero if the last one failed
 	heard hearings
@@ -85,7 +86,7 @@ func (c *controller) Reconcile(ctx context.Context, r request) (reconcile.Result
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	p := planAll(s, c.most, c.firstRetry)
+	p := planAll(s, c.most, waits{c.firstRetry, c.settleTime})
 	for range readings {
 		unread := p.unread(s.whole, func(d *planned) bool { return c.writes(d, s) })
 		live := s.live || p.consequential()
@@ -100,7 +101,7 @@ func (c *controller) Reconcile(ctx context.Context, r request) (reconcile.Result
 		if s, err = c.look(ctx, live, unread); err != nil {
 			return reconcile.Result{}, err
 		}
-		p = planAll(s, c.most, c.firstRetry)
+		p = planAll(s, c.most, waits{c.firstRetry, c.settleTime})
 	}
 	err = c.carryOut(ctx, p, s)
 	c.metrics.show(s)

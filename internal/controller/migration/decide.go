@@ -25,6 +25,8 @@ type facts struct {
 	moment string
 	// firstRetry is the backoff after the first failure.
 	firstRetry time.Duration
+	// settleTime is how long a run that gave its turn away may have to wait for its epoch to settle.
+	settleTime time.Duration
 }
 
 // step is what to do for a migration.
@@ -227,12 +229,12 @@ func (f facts) backingOff() bool {
 }
 
 // untilRetry returns how long it takes until the next attempt is due. A controller whose clock was ahead may have
-// recorded a time that is later than any backoff explains. Such a time does not count, because the migration would
-// stand still until then (I5).
+// recorded a time that neither the backoff nor the settle time explains. Such a time does not count, because the
+// migration would stand still until then (I5).
 func (f facts) untilRetry() time.Duration {
 	s := f.migration.Status.Run
 	left := s.RetryTime.Sub(f.now)
-	if f.firstRetry > 0 && left > max(backoff(f.firstRetry, s.Failures), migrate.DefaultSettleTime) {
+	if f.firstRetry > 0 && left > max(backoff(f.firstRetry, s.Failures), migrate.DefaultSettleTime, f.settleTime) {
 		return 0
 	}
 	return left

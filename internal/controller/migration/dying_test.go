@@ -70,7 +70,7 @@ func (w *workshop) pass(with client.Client, migrations ...v1alpha1.StorageVersio
 		w.Fatal(err)
 	}
 	w.wantOneActive(all)
-	p := planAll(snapshot{now: time.Now(), live: true, migrations: migrations, moment: "1", runs: all}, 1, time.Minute)
+	p := planAll(snapshot{now: time.Now(), live: true, migrations: migrations, moment: "1", runs: all}, 1, waits{firstRetry: time.Minute})
 	var problems []error
 	for _, r := range p.orphans {
 		problems = append(problems, j.remove(w.Context(), r))

@@ -115,8 +115,15 @@ func soonest(a, b time.Duration) time.Duration {
 // blockedAgain is how often to check whether another program's migration has ended.
 const blockedAgain = 5 * time.Second
 
+// waits are how long a migration may have to wait for its next attempt.
+type waits struct {
+	// firstRetry is the backoff after the first failure.
+	firstRetry time.Duration
+	settleTime time.Duration
+}
+
 // planAll decides about every migration, and whose turn it is (I8).
-func planAll(s snapshot, most int, firstRetry time.Duration) plan {
+func planAll(s snapshot, most int, w waits) plan {
 	var p plan
 	exists := map[types.UID]bool{}
 	for _, m := range s.migrations {
@@ -142,7 +149,7 @@ func planAll(s snapshot, most int, firstRetry time.Duration) plan {
 			continue
 		}
 		d := decide(facts{now: s.now, since: s.since, migration: m, runs: inOrder(begun[m.UID]), moment: s.moment,
-			firstRetry: firstRetry})
+			firstRetry: w.firstRetry, settleTime: w.settleTime})
 		if d.keepWorkers(s.now) {
 			d.again = soonest(d.again, settleInterval)
 		}

@@ -50,7 +50,7 @@ func TestTheAttemptAfterARunThatProvesNothingWaitsForItsTurn(t *testing.T) {
 			p := planAll(snapshot{
 				now: noon, live: true, migrations: []v1alpha1.StorageVersionMigration{a, test.other},
 				runs: []run{ofA, test.run},
-			}, test.most, time.Minute)
+			}, test.most, waits{firstRetry: time.Minute})
 			for _, d := range p.migrations {
 				if d.migration.UID == a.UID && (d.step != test.want || d.step == stepStart && d.run.attempt != 2) {
 					t.Errorf("attempt %d of the voided run: %s (%s), want %s", d.run.attempt,

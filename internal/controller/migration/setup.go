@@ -289,7 +289,7 @@ func add(ctx context.Context, m manager.Manager, config *rest.Config, o Options)
 		client: m.GetClient(), cache: m.GetCache(), live: m.GetAPIReader(), rest: restClient, runs: carriers,
 		judge:  &judge{client: restClient, servers: servers, minEvidence: o.MinEvidence, keep: o.KeepStoredVersions},
 		events: m.GetEventRecorder("kube-migrator"), metrics: counters, log: o.Logger, most: o.MaxConcurrent,
-		firstRetry: o.RetryAfter,
+		firstRetry: o.RetryAfter, settleTime: o.SettleTime,
 	}
 	return watch(m, c, ended, o)
 }
