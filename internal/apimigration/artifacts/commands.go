@@ -65,7 +65,7 @@ func (s *documents) leftToGenerators() []string {
 			case !file.Generated || path.Base(file.Path) == project.DeepCopyFile:
 			case pkg == s.Old.Package:
 				folders = append(folders, pkg.Dir, s.Dir(layout.NewPackage))
-			case source.ImportSpec(file.Syntax, s.Old.Package.Path) != nil:
+			case source.Imports(file.Syntax, s.Old.Package.Path):
 				folders = append(folders, pkg.Dir)
 			}
 		}

@@ -146,7 +146,7 @@ func (l *decision) placeAll() error {
 	}
 	for _, pkg := range l.Project.Packages {
 		for _, file := range pkg.Files {
-			if pkg != l.Old.Package && source.ImportSpec(file.Syntax, l.Old.Package.Path) != nil {
+			if pkg != l.Old.Package && source.Imports(file.Syntax, l.Old.Package.Path) {
 				used := map[*split.Declaration]bool{}
 				for ident, object := range file.Info.Uses {
 					if owner := l.Graph.Owner(object); owner != nil && l.InFile(file, ident) {

@@ -65,7 +65,7 @@ func try(ctx context.Context, l *layout.Layout, all *edits) error {
 func hasGeneratedImporters(l *layout.Layout) bool {
 	return slices.ContainsFunc(l.Project.Packages, func(p *project.Package) bool {
 		return p != l.Old.Package && slices.ContainsFunc(p.Files, func(f *project.File) bool {
-			return f.Generated && source.ImportSpec(f.Syntax, l.Old.Package.Path) != nil
+			return f.Generated && source.Imports(f.Syntax, l.Old.Package.Path)
 		})
 	})
 }

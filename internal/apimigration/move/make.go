@@ -153,7 +153,7 @@ func mentions(ctx context.Context, uses *mention.Reader, all *edits) error {
 func checkComments(p *project.Project, old *project.Version) error {
 	for _, pkg := range p.Packages {
 		for _, file := range pkg.Files {
-			if concerned := pkg == old.Package || source.ImportSpec(file.Syntax, old.Package.Path) != nil; concerned &&
+			if concerned := pkg == old.Package || source.Imports(file.Syntax, old.Package.Path); concerned &&
 				!file.Generated && source.ShiftsComments(file.Source, file.Syntax) {
 				return hint.Errorf("dos2unix "+shell.Quote(file.Path),
 					"%s has CRLF line endings in a comment /* … */, which cannot be edited: convert it to LF",

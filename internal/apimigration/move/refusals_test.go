@@ -103,6 +103,9 @@ func TestProjectsThatCannotBeReadAreRefused(t *testing.T) {
 		},
 		"a dot import": {controller, "\"github.com/test-org/test-operator/pkg/apis/operators/v1\"",
 			". \"github.com/test-org/test-operator/pkg/apis/operators/v1\"", "with a dot"},
+		"a dot import beside a named one": {controller, "\"github.com/test-org/test-operator/pkg/apis/operators/v1\"",
+			"\"github.com/test-org/test-operator/pkg/apis/operators/v1\"\n" +
+				"\t. \"github.com/test-org/test-operator/pkg/apis/operators/v1\"", "with a dot"},
 		"no manifest": {"deploy/crds/operators_v1_catalogsourceconfig_crd.yaml", "kind: CatalogSourceConfig\n",
 			"kind: Another\n", "no manifest of a CustomResourceDefinition for CatalogSourceConfig"},
 	} {
@@ -114,10 +117,13 @@ func TestProjectsThatCannotBeReadAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			content = bytes.Replace(content, []byte(test.old), []byte(test.new), 1)
-			if name == "a dot import" {
+			switch name {
+			case "a dot import":
 				content = bytes.ReplaceAll(content, []byte("v1.P"), []byte("P"))
 				content = bytes.ReplaceAll(content, []byte("v1.NewP"), []byte("NewP"))
 				content = bytes.ReplaceAll(content, []byte("*v1.O"), []byte("*O"))
+			case "a dot import beside a named one":
+				content = bytes.ReplaceAll(content, []byte("v1.P"), []byte("P"))
 			}
 			if err := os.WriteFile(file, content, 0o644); err != nil {
 				t.Fatal(err)

@@ -107,7 +107,7 @@ func (r Request) checkConsumers(p *project.Project, old *project.Version) error 
 	var folders []string
 	for _, pkg := range p.Packages {
 		if pkg != old.Package && slices.ContainsFunc(pkg.Files, func(f *project.File) bool {
-			return source.ImportSpec(f.Syntax, old.Package.Path) != nil
+			return source.Imports(f.Syntax, old.Package.Path)
 		}) {
 			folders = append(folders, pkg.Dir)
 		}

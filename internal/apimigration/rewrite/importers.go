@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"go/types"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,23 +38,23 @@ func Importers(l *layout.Layout, before changeset.Set, uses *mention.Reader) (ch
 }
 
 // editImporters rewrites every file outside the version's package that mentions it, by the identity of what it
-// mentions and not by name. Generated files are left to their generators.
+// mentions and not by name. Generated files are left to their generators, so it does not matter how they import it.
 func (s *importers) editImporters() error {
 	for _, pkg := range s.Project.Packages {
 		if pkg == s.Old.Package {
 			continue
 		}
 		for _, file := range pkg.Files {
-			spec := source.ImportSpec(file.Syntax, s.Old.Package.Path)
+			specs := source.ImportSpecs(file.Syntax, s.Old.Package.Path)
 			switch {
-			case spec == nil:
-			case spec.Name != nil && spec.Name.Name == ".":
-				return hint.Errorf("grep -n "+shell.Quote(s.Old.Package.Path)+" "+shell.Quote(file.Path),
-					"%s imports %s with a dot: give the import a name first", file.Path, s.Old.Package.Path)
+			case len(specs) == 0:
 			case file.Generated:
 				s.lookAtGenerated(file)
+			case slices.ContainsFunc(specs, func(spec *ast.ImportSpec) bool { return file.PackageName(spec) == "." }):
+				return hint.Errorf("grep -n "+shell.Quote(s.Old.Package.Path)+" "+shell.Quote(file.Path),
+					"%s imports %s with a dot: give the import a name first", file.Path, s.Old.Package.Path)
 			default:
-				if err := s.editImporter(pkg, file, spec); err != nil {
+				if err := s.editImporter(pkg, file, specs); err != nil {
 					return err
 				}
 			}
@@ -81,17 +82,20 @@ func (s *importers) lookAtGenerated(file *project.File) {
 type importer struct {
 	*importers
 	file  *project.File
-	style string // its name for the old version
+	spec  *ast.ImportSpec // of the old version
+	style string          // its name for the old version
 	q     *qualifiers
 	edits []source.Edit
 	sides map[ast.Node]side // what has been found about code, see about
 }
 
-func (s *importers) editImporter(pkg *project.Package, file *project.File, spec *ast.ImportSpec) error {
-	i := &importer{importers: s, file: file, style: file.PackageName(spec), sides: map[ast.Node]side{}}
-	if i.style == "_" {
+func (s *importers) editImporter(pkg *project.Package, file *project.File, specs []*ast.ImportSpec) error {
+	named := slices.IndexFunc(specs, func(spec *ast.ImportSpec) bool { return file.PackageName(spec) != "_" })
+	if named < 0 {
 		return nil
 	}
+	i := &importer{importers: s, file: file, spec: specs[named], style: file.PackageName(specs[named]),
+		sides: map[ast.Node]side{}}
 	i.q = s.qualifiersOf(pkg.Types, file, i.style)
 	if cloned, err := i.cloneRegistration(); err != nil || cloned {
 		return err
@@ -206,10 +210,9 @@ func (i *importer) cloneRegistration() (bool, error) {
 	if i.Group != i.Old.Group {
 		name = "addtoscheme_" + source.Identifier(i.FolderName(layout.NewPackage))
 	}
-	spec := source.ImportSpec(i.file.Syntax, i.Old.Package.Path)
 	imported := source.Import{Path: i.ImportPath(layout.NewPackage), Name: i.q.name(layout.NewPackage)}
-	edits := []source.Edit{source.Replace(i.Project.Fset, spec, imported.Spec())}
-	if spec.Name != nil { // as explicit as it was
+	edits := []source.Edit{source.Replace(i.Project.Fset, i.spec, imported.Spec())}
+	if i.spec.Name != nil { // as explicit as it was
 		edits[0].Text = i.q.name(layout.NewPackage) + " " + strconv.Quote(i.ImportPath(layout.NewPackage))
 	}
 	ast.Inspect(i.file.Syntax, func(node ast.Node) bool {

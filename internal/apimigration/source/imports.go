@@ -55,8 +55,13 @@ func FixImports(source []byte, add []Import, removable map[string]string) ([]byt
 		}
 		var gone []Edit
 		for _, spec := range general.Specs {
-			importPath, _ := strconv.Unquote(spec.(*ast.ImportSpec).Path.Value)
-			if name, ok := removable[importPath]; ok && !mentioned[name] {
+			one := spec.(*ast.ImportSpec)
+			importPath, _ := strconv.Unquote(one.Path.Value)
+			name, ok := removable[importPath]
+			if one.Name != nil {
+				name = one.Name.Name
+			}
+			if ok && !mentioned[name] && name != "_" { // a blank import is there for its effect
 				from, to := WholeLines(source, fset.Position(spec.Pos()).Offset, fset.Position(spec.End()).Offset)
 				gone = append(gone, Edit{from, to, ""})
 			}
@@ -192,12 +197,15 @@ func SelectorsIn(source []byte) (map[string]bool, error) {
 	return Selectors(file), nil
 }
 
-// ImportSpec is the import of a package in a file; nil without one.
-func ImportSpec(file *ast.File, importPath string) *ast.ImportSpec {
+// Imports reports whether a file imports a package.
+func Imports(file *ast.File, importPath string) bool { return len(ImportSpecs(file, importPath)) > 0 }
+
+// ImportSpecs returns the imports of a package in a file. A file may import a package several times, under other names.
+func ImportSpecs(file *ast.File, importPath string) (specs []*ast.ImportSpec) {
 	for _, spec := range file.Imports {
 		if unquoted, _ := strconv.Unquote(spec.Path.Value); unquoted == importPath {
-			return spec
+			specs = append(specs, spec)
 		}
 	}
-	return nil
+	return specs
 }
