@@ -14,7 +14,6 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
-	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
@@ -41,8 +40,7 @@ func progressOf(q upgrade.Question, facts []upgrade.Facts, about upgrade.Scope) 
 		row.PresentStorageVersion, row.PresentStorageVersionHash = finding.Current, f.CurrentHash
 		row.Verdict, row.Why, row.Try = finding.Verdict, finding.Why, finding.Next
 		if row.Run == upgrade.HasFailed {
-			row.Why = cmp.Or(records.MessageOf(f.Migration(), v1alpha1.ConditionFailed), row.Summary, row.Why)
-			row.Try = "kubectl describe storageversionmigrations.migration.k8s.io " + row.Migration
+			row.Why, row.Try = f.Failure(finding)
 			failed = append(failed, row.Resource)
 		}
 		if row.Migration == "" && row.Verdict != upgrade.Safe {

@@ -212,6 +212,11 @@ func TestCheckAndProgressJudgeTheSameFactsAlike(t *testing.T) {
 			states{"pods": stateOf("now", "then", "now")}, migrationOf("pods", failed, "now")),
 			records.Scope{}, upgrade.Unsafe,
 			exit.Failures, "its migration failed: So it is", nil},
+		"a migration that failed, with permissions that do not cover it": {knownOf(resources{pods},
+			states{"pods": edited(stateOf("now", "then", "now"), func(s *v1alpha1.StorageStateStatus) {
+				s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.ConditionPermitted, Status: metav1.ConditionFalse}}
+			})}, migrationOf("pods", failed, "now")),
+			records.Scope{}, upgrade.Unsafe, exit.Failures, "the worker's permissions do not cover it", nil},
 		"a failure after a proof": {knownOf(resources{pods}, current,
 			migrationOf("pods", failed, "now")), records.Scope{}, upgrade.Safe, exit.Failures,
 			"everything is stored as v2", nil},
@@ -255,13 +260,20 @@ func TestCheckAndProgressJudgeTheSameFactsAlike(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			report, p := both(t, test.known, test.about)
-			verdicts := [2]map[string]upgrade.Verdict{{}, {}}
-			said := []string{report.Sentence}
+			type said struct {
+				Verdict upgrade.Verdict
+				Next    string
+			}
+			verdicts := [2]map[string]said{{}, {}}
+			sentences := []string{report.Sentence}
 			for _, f := range report.Findings {
-				verdicts[0][f.Resource], said = f.Verdict, append(said, f.Why)
+				verdicts[0][f.Resource], sentences = said{f.Verdict, f.Next}, append(sentences, f.Why)
 			}
 			for _, r := range p.Resources {
-				verdicts[1][r.Resource] = r.Verdict
+				verdicts[1][r.Resource] = said{r.Verdict, r.Try}
+				if r.Verdict == upgrade.Safe { // check has nothing to try, progress shows a run that failed
+					verdicts[1][r.Resource] = said{Verdict: r.Verdict}
+				}
 			}
 			if diff := cmp.Diff(verdicts[0], verdicts[1]); diff != "" {
 				t.Errorf("verdicts (-check +progress):\n%s", diff)
@@ -271,8 +283,8 @@ func TestCheckAndProgressJudgeTheSameFactsAlike(t *testing.T) {
 				t.Errorf("check: %s: %s\nprogress: %s: %s\nwant %s", report.Verdict, report.Sentence,
 					p.Verdict, p.Sentence, test.want)
 			}
-			if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, test.says) }) {
-				t.Errorf("said %q, want …%s…", said, test.says)
+			if !slices.ContainsFunc(sentences, func(s string) bool { return strings.Contains(s, test.says) }) {
+				t.Errorf("said %q, want …%s…", sentences, test.says)
 			}
 			if got := progressExit(p); got != test.exit {
 				t.Errorf("exit code %d of progress, want %d", got, test.exit)

@@ -100,14 +100,32 @@ func (q Question) migrated(f Facts, finding Finding, v Verdict, why string) Find
 	case Paused:
 		return finding.is(v, why+"; its migration is paused", q.Program+" resume "+m.Name)
 	case HasFailed:
-		return finding.is(v, why+"; its migration failed"+
-			behind(cmp.Or(messageOf(m, v1alpha1.ConditionFailed), m.Status.Summary)),
-			"kubectl describe storageversionmigrations.migration.k8s.io "+m.Name)
+		return finding.is(v, why+"; its migration failed"+behind(failure(m)), describe(m))
 	case WasCancelled:
 		why += "; its migration was cancelled"
 	case NotRequested, HasSucceeded:
 	}
 	return finding.is(v, why, q.migrate(finding.Resource))
+}
+
+// Failure returns what to show of a run that failed, and what to try, where its finding is shown with the run: what the
+// run says, unless the finding asks for something else first.
+func (f Facts) Failure(finding Finding) (why, try string) {
+	m := f.Migration()
+	if try = describe(m); finding.Next != "" && finding.Next != try {
+		return finding.Why, finding.Next
+	}
+	return cmp.Or(failure(m), finding.Why), try
+}
+
+// failure returns what a run that failed says.
+func failure(m *v1alpha1.StorageVersionMigration) string {
+	return cmp.Or(messageOf(m, v1alpha1.ConditionFailed), m.Status.Summary)
+}
+
+// describe returns the command that shows a run and its failures.
+func describe(m *v1alpha1.StorageVersionMigration) string {
+	return "kubectl describe storageversionmigrations.migration.k8s.io " + m.Name
 }
 
 // forbidden reports whether the controller found that its workers are forbidden to migrate the resource.
