@@ -302,8 +302,7 @@ func (q Question) why(f Facts, b basis, bad []stored) string {
 			ByCount:          "it is written as ",
 		}[b.source] + what
 	}
-	switch {
-	case q.Target == nil:
+	if q.Target == nil {
 		return what + ", not only as " + f.current()
 	}
 	if declared, at := q.declared(f); declared != nil {

@@ -55,7 +55,7 @@ func (l *loop) Start(ctx context.Context) error {
 		}
 		l.report(err)
 		if pace.Sleep(ctx, next) != nil {
-			return nil
+			return nil //nolint:nilerr // it was told to end
 		}
 	}
 }
