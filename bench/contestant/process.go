@@ -96,8 +96,7 @@ func (p *Process) failure() error {
 
 // ExitCode returns the exit code of the process that an error is about; 0 if it is about none.
 func ExitCode(err error) int {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode()
 	}
 	return 0

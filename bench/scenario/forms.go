@@ -33,14 +33,16 @@ func forms() Scenario {
 			if err != nil {
 				return err
 			}
-			for _, of := range []struct {
+			type group struct {
 				kind         lab.Kind
 				bytes, count int
-			}{
-				{lab.ScalableWidgets(), 1 << 10, 1000}, {lab.ScalableWidgets(), 200_000, 200},
-				{lab.ConfigMaps(), 200_000, 200}, {lab.Deployments(), 1 << 11, 1000},
-				{lab.ReplicaSets(), 1 << 11, 1000}, {lab.StatefulSets(), 1 << 11, 1000},
-			} {
+			}
+			groups := []group{
+				{lab.ScalableWidgets(), 1 << 10, 1000}, {lab.ConfigMaps(), 200_000, 200}, {lab.Deployments(), 1 << 11, 1000},
+				{lab.ScalableWidgets(), 200_000, 200}, {lab.ReplicaSets(), 1 << 11, 1000},
+				{lab.StatefulSets(), 1 << 11, 1000},
+			}
+			for _, of := range groups[:b.scale(len(groups), 3)] {
 				if err := formsOf(ctx, b, l, of.kind, of.bytes, b.scale(of.count, 20)); err != nil {
 					return err
 				}
