@@ -311,7 +311,7 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 		for _, path := range []string{"/api/v1/namespaces",
 			"/api/v1/namespaces/default/serviceaccounts", "/api/v1/nodes"} {
 			if _, err := stolen.Get().AbsPath(path).Do(t.Context()).Raw(); !apierrors.IsForbidden(err) {
-				t.Errorf("whoever has the token gets %s: %v", path, err)
+				t.Errorf("the token grants %s: %v", path, err)
 			}
 		}
 	})

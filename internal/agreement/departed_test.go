@@ -147,7 +147,7 @@ func TestAServerThatIsNotListedAnyMoreHasGoneWhenItIsSilent(t *testing.T) {
 			{func() sight { s := seeing(90*second, serverA, serverB); s.changed = at(2 * second); return s }(), nil,
 				nil, nil, 3*second + testDelay},
 		},
-		"when addresses changed is not known: whoever left before counts as serving for the delay": {
+		"if it is unknown when addresses changed, servers that left before count as serving for the delay": {
 			{sight: sight{now: noon, live: []server{serverA}}, since: 0},
 			{sight: sight{now: at(39 * second), live: []server{serverA}}, since: 39 * second},
 			{sight: sight{now: at(41 * second), live: []server{serverA}}, since: testDelay},

@@ -85,9 +85,9 @@ func (env *environment) warnOfRestarts(ctx context.Context, command *cobra.Comma
 // notInTag is what the tag of an image cannot hold but a version can.
 var notInTag = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 
-// defaultImage is the image of a release, or of a build of one's own. The name of the latter begins with localhost:
-// without a registry, nodes would take the image from wherever they look first, and whoever could push it there would
-// have the permissions of the installation.
+// defaultImage returns the image of a release, or of the user's own build. The name of the latter begins with localhost:
+// without a registry, each node would decide where to look for it, and anyone who can push there would get the
+// permissions of the installation.
 func defaultImage(b Build) string {
 	if b.Image != "" {
 		return b.Image

@@ -199,7 +199,7 @@ func TestWithoutTheGuardAWorkerMayGetListAndPatchEverythingAndTheControllerReads
 	}
 }
 
-func TestWhoeverRunsSweepsIsBoundToTheWorkersRole(t *testing.T) {
+func TestTheAccountThatRunsSweepsIsBoundToTheWorkersRole(t *testing.T) {
 	for workers, account := range map[Workers]string{Jobs: WorkerAccount, InProcess: ControllerAccount} {
 		for _, o := range planOf(t, Options{Workers: workers}, widgets) {
 			if o.GetKind() != "ClusterRoleBinding" || o.GetName() != WorkerAccount {

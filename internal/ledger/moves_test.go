@@ -312,7 +312,7 @@ func (w *world) restore(how int) {
 		w.etcd = now
 	}
 	w.uid = now.uid
-	if how == mainBumped { // watches go on, and whoever has seen the record newer knows
+	if how == mainBumped { // watches go on, and a trigger that has seen a newer record knows
 		w.mainRV += bump
 		if !separate {
 			w.rv += bump

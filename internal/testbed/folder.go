@@ -19,7 +19,7 @@ const (
 // ownerFile is locked as long as the process that owns a folder lives.
 const ownerFile = "owner"
 
-// folder is a cluster's folder. A process that is killed cannot remove its own; whoever makes the next one does.
+// folder is a cluster's folder. A process that is killed cannot remove its own; the next process that creates one does.
 type folder struct {
 	path  string
 	owner *os.File

@@ -61,7 +61,7 @@ func (l *lab) newLine() *line {
 	return free
 }
 
-// leave gives the line to whoever needs one next.
+// leave hands the line to the next actor that needs one.
 func (n *line) leave() {
 	n.worker.Store(nil)
 	n.taken.Store(false)

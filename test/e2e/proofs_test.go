@@ -72,7 +72,7 @@ func (c *controlled) asPeer(name string, condition v1alpha1.ConditionType) {
 	}
 }
 
-func TestAProofCountsWhoeverAskedForTheMigration(t *testing.T) {
+func TestAProofCountsNoMatterWhoAskedForTheMigration(t *testing.T) {
 	t.Parallel()
 	const n = 200
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))

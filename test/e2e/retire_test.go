@@ -37,7 +37,7 @@ func TestRetirements(t *testing.T) {
 	}{
 		{"a retired version is gone and every owner still owns its fields", retiredVersionIsGone},
 		{"nothing is lost while others write", nothingIsLostWhileOthersWrite},
-		{"a client that gets ahead of a move stays an owner", whoeverGetsAheadStaysAnOwner},
+		{"a client that gets ahead of a move stays an owner", aClientThatGetsAheadStaysAnOwner},
 		{"an object that cannot be rewritten keeps its version", rejectedObjectKeepsItsVersion},
 		{"without enough evidence nothing is pruned or taken away", nothingIsPrunedWithoutEnoughEvidence},
 		{"a storage version that goes back before it is unserved keeps the version", storageVersionGoesBack(0)},
@@ -168,7 +168,7 @@ func nothingIsLostWhileOthersWrite(t *testing.T, g *gadgets) {
 	}
 }
 
-func whoeverGetsAheadStaysAnOwner(t *testing.T, g *gadgets) {
+func aClientThatGetsAheadStaysAnOwner(t *testing.T, g *gadgets) {
 	const n = 3
 	g.stale(n)
 	user, proxy := throughProxy(t, g.cluster)

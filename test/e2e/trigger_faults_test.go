@@ -150,8 +150,8 @@ func TestASweepAbortsWhenTheAgreementIsLost(t *testing.T) {
 			rest, early = between, i
 		}
 	}
-	// Whoever began one after the agreement was lost would not have let the settle time pass since; a second is for
-	// those on their way.
+	// Requests that began after the agreement was lost would not have waited for the settle time; the second is for
+	// requests in flight.
 	if early >= n || rest < settle-time.Second {
 		t.Errorf("%d patches of %d before a rest of %v, want less than all before one of the settle time, %v",
 			early, n, rest, settle)

@@ -67,7 +67,7 @@ func (p *planner) stageRewrite() Stage {
 func (p *planner) stageClean() Stage {
 	return Stage{
 		Letter: "D", Name: "clean", What: "no managedFields entry names " + p.From,
-		Wait: fmt.Sprintf("Whoever writes uses %s, the operator too: each write at %s makes a managedFields "+
+		Wait: fmt.Sprintf("Every client writes %s, the operator included: each write at %s makes a managedFields "+
 			"entry that names it.", p.To, p.From),
 		Commands: []string{p.retire("")},
 		Gate:     p.owned(""),

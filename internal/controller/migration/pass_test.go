@@ -262,7 +262,7 @@ func TestAMigrationIsDeletedWhenItsTimeIsOver(t *testing.T) {
 	}
 }
 
-// Whoever may create migrations may name any resource.
+// A user who may create migrations may name any resource.
 func TestMadeUpNamesLeaveTheNumberOfSeriesBounded(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m, err := newMetrics(registry)

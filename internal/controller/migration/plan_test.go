@@ -84,7 +84,7 @@ func TestWhoseTurnComesFirst(t *testing.T) {
 		waiting []v1alpha1.StorageVersionMigration
 		want    []string
 	}{
-		"by risk, whatever they are called, and whoever came a moment earlier": {
+		"by risk, regardless of their names and of who came a moment earlier": {
 			[]v1alpha1.StorageVersionMigration{waits("a", 1, since(2*time.Second)), waits("b", 24, nil),
 				waits("c", 13, nil)}, []string{"b", "c", "a"},
 		},

@@ -80,7 +80,7 @@ func TestJobs(t *testing.T) {
 			t.Errorf("it is %+v", now)
 		}
 	})
-	part("a Job stays until its pods are gone, whoever deletes it", func(t *testing.T, w *workshop) {
+	part("a Job stays until its pods are gone, no matter who deletes it", func(t *testing.T, w *workshop) {
 		r := w.begin(2, 4)
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: r.name}}
 		if err := w.client.Delete(t.Context(), job); err != nil {
@@ -121,7 +121,7 @@ func TestJobs(t *testing.T) {
 			t.Errorf("the run is %+v, want a Job of its own", r)
 		}
 	})
-	part("a task and an end cannot cross: whoever writes second has to look again", func(t *testing.T, w *workshop) {
+	part("a task and an end cannot cross: the second writer has to look again", func(t *testing.T, w *workshop) {
 		first := w.begin(1, 1)
 		w.says(first.name, `{"process": "a", "done": 1}`)
 		all, _, err := w.look(t.Context(), true)

@@ -3,7 +3,7 @@
 
 // Command generic is an aggregated API server on k8s.io/apiserver, for tests: it serves the same resource as the command
 // plain, stores it under the same keys of etcd, and publishes in which version with package genericserver. It knows no
-// users: whoever reaches it may do everything.
+// users: every client that reaches it may do everything.
 package main
 
 import (

@@ -3,7 +3,7 @@
 
 // Command plain is an aggregated API server on net/http alone, for tests: it serves gears.parts.example.com as v1 and
 // v2, stores them in an etcd, and publishes in which version with package storageversion. It decides by its flags
-// alone what it stores and shows. It knows no users: whoever reaches it may do everything.
+// alone what it stores and shows. It knows no users: every client that reaches it may do everything.
 package main
 
 import (
