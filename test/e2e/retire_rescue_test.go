@@ -54,7 +54,7 @@ func objectsThatDoNotListAreRescued(t *testing.T, g *gadgets) {
 	}
 }
 
-func objectsThatNobodyCanApplyToAreRescued(t *testing.T, g *gadgets) {
+func objectsThatNoOneCanApplyToAreRescued(t *testing.T, g *gadgets) {
 	const n = 2
 	g.stale(n)
 	user := newCLI(t, g.cluster)

@@ -45,7 +45,7 @@ func TestRetirements(t *testing.T) {
 		{"an object whose entries own nothing is not taken for one that was never tracked",
 			entriesThatOwnNothingAreEntries},
 		{"objects that do not list are rescued", objectsThatDoNotListAreRescued},
-		{"objects that no one can apply to are rescued", objectsThatNobodyCanApplyToAreRescued},
+		{"objects that no one can apply to are rescued", objectsThatNoOneCanApplyToAreRescued},
 		{"a rescue that is killed goes on", killedRescueGoesOn},
 		{"a rescue loses no field that only the old version has", rescueLosesNoField},
 		{"a permission that the last step lacks is missed before the first",
