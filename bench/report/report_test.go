@@ -95,6 +95,7 @@ func TestMarkdownShowsMediansWithTheirSpread(t *testing.T) {
 		"| | objects/s | API server CPU ms | client peak RSS MiB | bytes sent | bytes received | content stayed |",
 		"| ours | 400 (300–450) | 3.00 (2.00–4.00) | 32.0 (32.0–32.0) | 210 | 400 | yes |",
 		"| in-tree | 100 (100–100) | 6.00 (6.00–8.00) | 32.0 (32.0–32.0) | – | – | – |",
+		"| ceiling | 500 (400–500) | 2.00 (2.00–2.00) |",
 		"| faster peer | 10 objects | 3.00 (2.00–4.50) | ≥ 3.00 | reached |",
 		"| ceiling | 10 objects | 0.90 (0.60–1.00) | ≥ 0.95 | missed |",
 		"in-tree, round 1: it failed",
