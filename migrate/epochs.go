@@ -23,7 +23,7 @@ func (s *Sweep) untilStopped(ctx context.Context) (context.Context, context.Canc
 		if s.stopped {
 			cancel(ErrStopped)
 		}
-		s.cease = cancel
+		s.cancelWait = cancel
 	})
 	return ctx, func() { cancel(nil) }
 }

@@ -79,20 +79,20 @@ type Sweep struct {
 	// accounted counts the objects that are accounted for. It grows while there is progress.
 	accounted atomic.Int64
 
-	mu        sync.Mutex
-	stopped   bool
-	cease     context.CancelCauseFunc // cancels the last context of untilStopped
-	phase     Phase
-	waiting   string
-	entered   time.Time     // the phase
-	rewriting time.Duration // spent in phases that are over
-	state     checkpoint    // after the last finished page
-	live      Counts        // of the page that is being written
-	trail     []sighting    // newest resourceVersions that are not confirmed yet
-	candidate witness       // the newest object that was rewritten, or seen to be current
-	verified  int64
-	moved     int64
-	sizer     pageSizer
+	mu         sync.Mutex
+	stopped    bool
+	cancelWait context.CancelCauseFunc // cancels the last context of untilStopped
+	phase      Phase
+	waiting    string
+	entered    time.Time     // the phase
+	rewriting  time.Duration // spent in phases that are over
+	state      checkpoint    // after the last finished page
+	live       Counts        // of the page that is being written
+	trail      []sighting    // newest resourceVersions that are not confirmed yet
+	candidate  witness       // the newest object that was rewritten, or seen to be current
+	verified   int64
+	moved      int64
+	sizer      pageSizer
 }
 
 // New prepares a sweep of the cluster of config. It does not change config, and sends no request. It ignores config's
@@ -125,8 +125,8 @@ func newSweep(client rest.Interface, target Target, agreement Agreement, options
 func (s *Sweep) Stop() {
 	s.update(func() {
 		s.stopped = true
-		if s.cease != nil {
-			s.cease(ErrStopped)
+		if s.cancelWait != nil {
+			s.cancelWait(ErrStopped)
 		}
 	})
 }

@@ -57,11 +57,11 @@ The CustomResourceDefinitions are those of the kinds of a plan, applied or not, 
   api-migrator stages --from v1 --to v2 config/crd/bases/cache.example.com_memcacheds.yaml`,
 		Args: func(command *cobra.Command, args []string) error { return flags.check(command, args) },
 		RunE: func(command *cobra.Command, args []string) error {
-			questions, err := flags.questions(command, args, streams)
+			changes, err := flags.changes(command, args, streams)
 			if err != nil {
 				return err
 			}
-			plans, err := flags.make(command.Context(), questions, args)
+			plans, err := flags.make(command.Context(), changes, args)
 			if err != nil {
 				return err
 			}
@@ -101,18 +101,18 @@ func (f *stagesFlags) check(command *cobra.Command, args []string) error {
 	return choice(command, "output", f.output, "text", "json")
 }
 
-// questions are one for each CRD.
-func (f *stagesFlags) questions(command *cobra.Command, args []string, streams Streams) ([]stages.Question, error) {
+// changes are one for each CRD.
+func (f *stagesFlags) changes(command *cobra.Command, args []string, streams Streams) ([]stages.Change, error) {
 	if f.from == "" {
-		return f.questionsOfPlan(command, args[0], streams)
+		return f.changesOfPlan(command, args[0], streams)
 	}
-	return f.questionsOfFiles(args, streams)
+	return f.changesOfFiles(args, streams)
 }
 
-// questionsOfFiles leaves CRDs out that do not have the version, unless none has it.
-func (f *stagesFlags) questionsOfFiles(args []string, streams Streams) ([]stages.Question, error) {
+// changesOfFiles leaves CRDs out that do not have the version, unless none has it.
+func (f *stagesFlags) changesOfFiles(args []string, streams Streams) ([]stages.Change, error) {
 	var left []string
-	var all, with []stages.Question
+	var all, with []stages.Change
 	for i, file := range args {
 		if slices.Contains(args[:i], file) {
 			continue
@@ -133,11 +133,11 @@ func (f *stagesFlags) questionsOfFiles(args []string, streams Streams) ([]stages
 			if err != nil {
 				return nil, err
 			}
-			question := stages.Question{File: file, CRD: d, From: f.from, To: f.to,
+			change := stages.Change{File: file, CRD: d, From: f.from, To: f.to,
 				SingleRelease: f.singleRelease}
-			all = append(all, question)
+			all = append(all, change)
 			if slices.Contains(parsed.Versions(), f.from) {
-				with = append(with, question)
+				with = append(with, change)
 			} else {
 				left = append(left, fmt.Sprintf("%s in %s has no version %s, and no stages", parsed.Name, file, f.from))
 			}
@@ -152,8 +152,8 @@ func (f *stagesFlags) questionsOfFiles(args []string, streams Streams) ([]stages
 	return with, nil
 }
 
-// questionsOfPlan finds the CRDs of the kinds that a plan moves, in the project.
-func (f *stagesFlags) questionsOfPlan(command *cobra.Command, file string, streams Streams) ([]stages.Question, error) {
+// changesOfPlan finds the CRDs of the kinds that a plan moves, in the project.
+func (f *stagesFlags) changesOfPlan(command *cobra.Command, file string, streams Streams) ([]stages.Change, error) {
 	plan, err := readPlan(command, file, streams)
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (f *stagesFlags) questionsOfPlan(command *cobra.Command, file string, strea
 	if err != nil {
 		return nil, err
 	}
-	var questions []stages.Question
+	var changes []stages.Change
 	for _, kind := range plan.Request.Kinds {
 		of := slices.DeleteFunc(slices.Clone(manifests),
 			func(m project.Manifest) bool { return m.Group != group || m.Kind != kind })
@@ -193,10 +193,10 @@ func (f *stagesFlags) questionsOfPlan(command *cobra.Command, file string, strea
 		if err != nil {
 			return nil, err
 		}
-		questions = append(questions, stages.Question{File: of[0].File, CRD: crd, From: from, To: to,
+		changes = append(changes, stages.Change{File: of[0].File, CRD: crd, From: from, To: to,
 			SingleRelease: f.singleRelease})
 	}
-	return questions, nil
+	return changes, nil
 }
 
 // crdOf finds one CRD in a file that may have several.
@@ -219,20 +219,20 @@ func crdOf(text string, manifest project.Manifest) (string, error) {
 
 // make makes one plan for each CRD. Two files with one CRD would be written into one folder: only the
 // user knows which counts.
-func (f *stagesFlags) make(ctx context.Context, questions []stages.Question, args []string) ([]*stages.Plan, error) {
+func (f *stagesFlags) make(ctx context.Context, changes []stages.Change, args []string) ([]*stages.Plan, error) {
 	var plans []*stages.Plan
-	for _, question := range questions {
-		plan, err := stages.Make(ctx, question)
+	for _, change := range changes {
+		plan, err := stages.Make(ctx, change)
 		if err != nil {
-			return nil, explained(err, question.File)
+			return nil, explained(err, change.File)
 		}
 		if i := slices.IndexFunc(plans, func(p *stages.Plan) bool { return p.CRD == plan.CRD }); i >= 0 {
-			if question.File == questions[i].File {
-				return nil, hinted(fmt.Errorf("%s has %s twice", question.File, plan.CRD), "grep -n 'name: "+
-					plan.CRD+"' "+question.File)
+			if change.File == changes[i].File {
+				return nil, hinted(fmt.Errorf("%s has %s twice", change.File, plan.CRD), "grep -n 'name: "+
+					plan.CRD+"' "+change.File)
 			}
-			others := slices.DeleteFunc(slices.Clone(args), func(file string) bool { return file == question.File })
-			return nil, hinted(fmt.Errorf("%s and %s both have %s", questions[i].File, question.File, plan.CRD),
+			others := slices.DeleteFunc(slices.Clone(args), func(file string) bool { return file == change.File })
+			return nil, hinted(fmt.Errorf("%s and %s both have %s", changes[i].File, change.File, plan.CRD),
 				f.again(f.out, others))
 		}
 		plans = append(plans, plan)

@@ -80,11 +80,11 @@ const settleOfQuickStop = "--settle-time=10s"
 var quickStop = []string{"--request-timeout=5s"}
 
 // rolling is a cluster of several API servers behind one address, with a controller, a client that writes through all
-// servers all the time, and a watchman.
+// servers all the time, and a truthWatch.
 type rolling struct {
 	*controlled
 	what    written
-	watch   *watchman
+	watch   *truthWatch
 	holders []string // the identity that each server had when it was ended last
 }
 
@@ -191,7 +191,7 @@ func (r *rolling) become(i int, to edition) {
 	r.known(i)
 }
 
-// end ends a server's process in an orderly way, once the trigger has seen it: see watchman.
+// end ends a server's process in an orderly way, once the trigger has seen it: see truthWatch.
 func (r *rolling) end(i int) {
 	r.Helper()
 	r.known(i)
@@ -289,8 +289,8 @@ func TestTwoBinariesOfARollingUpgradeWithADowngradeInTheMiddle(t *testing.T) {
 	r.become(0, after)
 	r.ends(after.stores)
 	r.sweptTo("v1", custom)
-	for _, w := range []*watchman{r.watch, custom} {
-		w.wantTold(t)
+	for _, w := range []*truthWatch{r.watch, custom} {
+		w.wantJudged(t)
 	}
 	told := slices.DeleteFunc(r.told(bindings.kind.Name()),
 		func(reason string) bool { return !strings.HasPrefix(reason, "EncodingVersions") })
@@ -305,7 +305,7 @@ func TestTwoBinariesOfARollingUpgradeWithADowngradeInTheMiddle(t *testing.T) {
 }
 
 // sweptTo waits until all widgets are proven to be in a version.
-func (r *rolling) sweptTo(version string, w *watchman) {
+func (r *rolling) sweptTo(version string, w *truthWatch) {
 	r.Helper()
 	r.untilState(widgetsName, "proven to be in "+version, persistedOnly(version))
 	w.more(r.T, 20)
@@ -393,7 +393,7 @@ func TestThreeServersAreUpgradedUnderARunningSweep(t *testing.T) {
 	if held := stored(t, r.cluster, testbed.WidgetsPrefix); len(held) != 1 || held[v2] < n {
 		t.Errorf("etcd holds %v, want %d widgets or more, all in %s", held, n, v2)
 	}
-	for _, w := range []*watchman{r.watch, custom} {
-		w.wantTold(t)
+	for _, w := range []*truthWatch{r.watch, custom} {
+		w.wantJudged(t)
 	}
 }

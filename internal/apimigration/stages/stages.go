@@ -23,8 +23,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
-// Question is what is asked for.
-type Question struct {
+// Change is a CRD, and the versions between which clusters follow it.
+type Change struct {
 	// File names the manifest for people.
 	File string
 	// CRD is the text of one CustomResourceDefinition, which has From, and may have To.
@@ -68,7 +68,7 @@ func (s *Stage) File() string { return strings.ToLower(s.Letter) + "-" + s.Name 
 func (s *Stage) GateFile() string { return strings.ToLower(s.Letter) + "-gate.sh" }
 
 // Make makes the plan.
-func Make(ctx context.Context, q Question) (*Plan, error) {
+func Make(ctx context.Context, q Change) (*Plan, error) {
 	original, err := crd.Parse(q.File, []byte(q.CRD))
 	if err != nil {
 		return nil, fmt.Errorf("plan stages: %w", err)
@@ -76,7 +76,7 @@ func Make(ctx context.Context, q Question) (*Plan, error) {
 	if err := q.check(original); err != nil {
 		return nil, err
 	}
-	p := &planner{Question: q, crd: original,
+	p := &planner{Change: q, crd: original,
 		plan: &Plan{CRD: original.Name, From: q.From, To: q.To, Warnings: []string{}}}
 	if err := p.manifests(ctx); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func Make(ctx context.Context, q Question) (*Plan, error) {
 }
 
 // check refuses what cannot be meant.
-func (q *Question) check(d *crd.CRD) error {
+func (q *Change) check(d *crd.CRD) error {
 	try := q.meant(d)
 	switch {
 	case d.FromCluster():
@@ -108,7 +108,7 @@ func (q *Question) check(d *crd.CRD) error {
 }
 
 // meant is the command for versions that the CRD has, or may get.
-func (q *Question) meant(d *crd.CRD) string {
+func (q *Change) meant(d *crd.CRD) string {
 	from, to, versions := q.From, q.To, d.Versions()
 	if stored := d.Storage(); !slices.Contains(versions, from) && stored != "" {
 		from = stored
@@ -127,7 +127,7 @@ func (q *Question) meant(d *crd.CRD) string {
 
 // planner makes one plan.
 type planner struct {
-	Question
+	Change
 	crd  *crd.CRD
 	plan *Plan
 	// add, store, unserve and remove are the CRDs as the stages ship them.
@@ -151,7 +151,7 @@ func (p *planner) manifests(ctx context.Context) error {
 			add.Storage = p.From
 		}
 	}
-	last := &shipped{p.Question.CRD, p.crd}
+	last := &shipped{p.Change.CRD, p.crd}
 	for _, step := range []struct {
 		letter  string
 		into    **shipped

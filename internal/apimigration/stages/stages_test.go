@@ -96,7 +96,7 @@ func TestStagesBeginWhereACRDIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			plan, err := Make(t.Context(), Question{File: "a.yaml", CRD: test.crd, From: "v1", To: "v2",
+			plan, err := Make(t.Context(), Change{File: "a.yaml", CRD: test.crd, From: "v1", To: "v2",
 				SingleRelease: test.single})
 			if err != nil {
 				t.Fatal(err)
@@ -127,7 +127,7 @@ func TestAPlanWarnsOfConversionsAndOfWhatTheUpgradeChanges(t *testing.T) {
 			"v1 served storage"),
 		"things.example.com: fields that the schema does not name are kept as before": beta,
 	} {
-		plan, err := Make(t.Context(), Question{File: "a.yaml", CRD: text, From: "v1", To: "v2"})
+		plan, err := Make(t.Context(), Change{File: "a.yaml", CRD: text, From: "v1", To: "v2"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 		"as another cluster had it": {strings.Replace(held, "resourceVersion", "uid", 1), "v1", "v2",
 			"it is the object of a cluster", ""},
 	} {
-		_, err := Make(t.Context(), Question{File: "a.yaml", CRD: test.crd, From: test.from, To: test.to})
+		_, err := Make(t.Context(), Change{File: "a.yaml", CRD: test.crd, From: test.from, To: test.to})
 		problem := (*hint.Error)(nil)
 		if !errors.As(err, &problem) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want an error for the user with %q", name, err, test.want)
@@ -165,7 +165,7 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 		}
 	}
 	broken := strings.Replace(manifest("", "v1 served storage"), "plural: things", "plural: others", 1)
-	_, err := Make(t.Context(), Question{File: "a.yaml", CRD: broken, From: "v1", To: "v2"})
+	_, err := Make(t.Context(), Change{File: "a.yaml", CRD: broken, From: "v1", To: "v2"})
 	if refused := (*crd.RefusedError)(nil); !errors.As(err, &refused) ||
 		!strings.HasPrefix(err.Error(), "plan stage A of things.example.com: ") {
 		t.Errorf("a CRD that no API server takes: %v", err)
@@ -178,7 +178,7 @@ func TestTheStagesOfTheGuidesCRD(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := Make(t.Context(), Question{File: "guide.yaml", CRD: string(text), From: "v1", To: "v2"})
+	plan, err := Make(t.Context(), Change{File: "guide.yaml", CRD: string(text), From: "v1", To: "v2"})
 	if err != nil {
 		t.Fatal(err)
 	}

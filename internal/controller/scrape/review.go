@@ -104,14 +104,14 @@ func (r *reviews) recall(digest [sha256.Size]byte) int {
 func (r *reviews) remember(digest [sha256.Size]byte, code int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known, life := r.refused, refusedLife
+	known, validity := r.refused, refusedLife
 	if code == http.StatusOK {
-		known, life = r.allowed, allowedLife
+		known, validity = r.allowed, allowedLife
 	}
 	if len(known) >= maxRemembered {
 		clear(known)
 	}
-	known[digest] = answer{code: code, until: time.Now().Add(life)}
+	known[digest] = answer{code: code, until: time.Now().Add(validity)}
 }
 
 func (r *reviews) review(ctx context.Context, token string) (int, error) {

@@ -16,7 +16,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// watchman compares, many times a second for as long as a test lasts, what etcd holds of a resource with what is
+// truthWatch compares, many times a second for as long as a test lasts, what etcd holds of a resource with what is
 // recorded of it: the invariants I1 and I2 as testbed.Truth.Violations has them. Violations fail the test.
 //
 // It raises no false alarm, however slow the machine is, because it judges no clock and nothing that it infers:
@@ -35,12 +35,12 @@ import (
 //
 // The settle time has to be twice the API servers' request timeout where servers are ended while others write: for a
 // shorter one the product promises nothing.
-type watchman struct {
+type truthWatch struct {
 	cluster *testbed.Cluster
 	kind    testbed.Kind
 
 	mu          sync.Mutex
-	processes   []*life
+	processes   []*writing
 	moves       []*move
 	comparisons int
 	telling     int           // comparisons where Unknown was not claimed, which accounts for anything
@@ -50,8 +50,8 @@ type watchman struct {
 	violations  []string
 }
 
-// life is a process that writes the resource.
-type life struct {
+// writing is a process that writes the resource.
+type writing struct {
 	server *testbed.Server
 	hash   string
 	ended  time.Time // zero while it lives
@@ -64,9 +64,9 @@ type move struct {
 }
 
 // watchTruth begins; the test fails at its end if anything was wrong.
-func watchTruth(t *testing.T, cluster *testbed.Cluster, kind testbed.Kind) *watchman {
+func watchTruth(t *testing.T, cluster *testbed.Cluster, kind testbed.Kind) *truthWatch {
 	t.Helper()
-	w := &watchman{cluster: cluster, kind: kind}
+	w := &truthWatch{cluster: cluster, kind: kind}
 	ctx, cancel := context.WithCancel(t.Context())
 	var work sync.WaitGroup
 	work.Go(func() { w.sit(ctx) })
@@ -87,14 +87,14 @@ func watchTruth(t *testing.T, cluster *testbed.Cluster, kind testbed.Kind) *watc
 }
 
 // begins notes that a server is about to be started that will write an apiVersion.
-func (w *watchman) begins(s *testbed.Server, apiVersion string) {
+func (w *truthWatch) begins(s *testbed.Server, apiVersion string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.processes = append(w.processes, &life{server: s, hash: w.kind.Hash(apiVersion)})
+	w.processes = append(w.processes, &writing{server: s, hash: w.kind.Hash(apiVersion)})
 }
 
 // ended notes that a server's process has exited.
-func (w *watchman) ended(s *testbed.Server) {
+func (w *truthWatch) ended(s *testbed.Server) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.processes {
@@ -105,7 +105,7 @@ func (w *watchman) ended(s *testbed.Server) {
 }
 
 // moving changes the storage version of the widgets.
-func (w *watchman) moving(t *testing.T, version string) {
+func (w *truthWatch) moving(t *testing.T, version string) {
 	t.Helper()
 	m := &move{hash: w.kind.Hash(w.kind.Group + "/" + version), generation: math.MaxInt64}
 	w.mu.Lock()
@@ -119,7 +119,7 @@ func (w *watchman) moving(t *testing.T, version string) {
 }
 
 // more waits for some more comparisons.
-func (w *watchman) more(t *testing.T, n int) {
+func (w *truthWatch) more(t *testing.T, n int) {
 	t.Helper()
 	count := func() int {
 		w.mu.Lock()
@@ -130,7 +130,7 @@ func (w *watchman) more(t *testing.T, n int) {
 	eventually(t, fmt.Sprintf("%d more comparisons with etcd", n), func() bool { return count() >= enough })
 }
 
-func (w *watchman) sit(ctx context.Context) {
+func (w *truthWatch) sit(ctx context.Context) {
 	var last time.Time
 	for ctx.Err() == nil {
 		begin := time.Now()
@@ -151,7 +151,7 @@ func (w *watchman) sit(ctx context.Context) {
 }
 
 // compare reports whether it has compared anything: not before something is recorded, and not while etcd is away.
-func (w *watchman) compare(ctx context.Context, begin time.Time) bool {
+func (w *truthWatch) compare(ctx context.Context, begin time.Time) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	truth, err := w.cluster.Truth(ctx, w.kind)
@@ -181,7 +181,7 @@ func (w *watchman) compare(ctx context.Context, begin time.Time) bool {
 
 // excused are the hashes that something may have written since begin of which the trigger cannot know yet. It is called
 // after etcd was read, so that what began before the reading is among them. The lock is held.
-func (w *watchman) excused(begin time.Time, truth testbed.Truth) (hashes []string) {
+func (w *truthWatch) excused(begin time.Time, truth testbed.Truth) (hashes []string) {
 	for _, p := range w.processes {
 		if p.ended.IsZero() || p.ended.After(begin) {
 			hashes = append(hashes, p.hash)
@@ -196,9 +196,9 @@ func (w *watchman) excused(begin time.Time, truth testbed.Truth) (hashes []strin
 	return slices.Compact(hashes)
 }
 
-// wantTold expects that enough was compared for a violation to show: also without Unknown, which accounts for anything,
-// after a proof, and while two versions were in etcd.
-func (w *watchman) wantTold(t *testing.T) {
+// wantJudged expects that enough was compared for a violation to show: also without Unknown, which accounts for
+// anything, after a proof, and while two versions were in etcd.
+func (w *truthWatch) wantJudged(t *testing.T) {
 	t.Helper()
 	const least = 40 // the tests wait for as many (more)
 	w.mu.Lock()
