@@ -103,7 +103,7 @@ func TestProjectsThatCannotBeReadAreRefused(t *testing.T) {
 		},
 		"a dot import": {controller, "\"github.com/test-org/test-operator/pkg/apis/operators/v1\"",
 			". \"github.com/test-org/test-operator/pkg/apis/operators/v1\"", "with a dot"},
-		"a dot import beside a named one": {controller, "\"github.com/test-org/test-operator/pkg/apis/operators/v1\"",
+		"a dot import next to a named one": {controller, "\"github.com/test-org/test-operator/pkg/apis/operators/v1\"",
 			"\"github.com/test-org/test-operator/pkg/apis/operators/v1\"\n" +
 				"\t. \"github.com/test-org/test-operator/pkg/apis/operators/v1\"", "with a dot"},
 		"no manifest": {"deploy/crds/operators_v1_catalogsourceconfig_crd.yaml", "kind: CatalogSourceConfig\n",
@@ -122,7 +122,7 @@ func TestProjectsThatCannotBeReadAreRefused(t *testing.T) {
 				content = bytes.ReplaceAll(content, []byte("v1.P"), []byte("P"))
 				content = bytes.ReplaceAll(content, []byte("v1.NewP"), []byte("NewP"))
 				content = bytes.ReplaceAll(content, []byte("*v1.O"), []byte("*O"))
-			case "a dot import beside a named one":
+			case "a dot import next to a named one":
 				content = bytes.ReplaceAll(content, []byte("v1.P"), []byte("P"))
 			}
 			if err := os.WriteFile(file, content, 0o644); err != nil {

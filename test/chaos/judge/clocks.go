@@ -5,15 +5,15 @@ package judge
 
 import "time"
 
-// Clocks knows which clocks were wrong, when, and by how much, so that it can tell when something happened that a
-// process has dated by its own clock. All other times are by the clock of the test. The zero value knows of none. It is
-// not safe for concurrent use.
+// Clocks knows which clocks were wrong, when, and by how much. From that it determines when something happened that a
+// process has dated by its own clock. All other times are by the clock of the test. The zero value knows no wrong
+// clock. It is not safe for concurrent use.
 type Clocks struct {
 	spans []span
 	dated map[stamp]time.Time
 }
 
-// span is a time in which a clock was wrong.
+// span is a period in which a clock was wrong.
 type span struct {
 	clock    int
 	from, to time.Time // zero: it lasts
@@ -25,7 +25,7 @@ type stamp struct {
 	seconds  int64
 }
 
-// Move takes in that from a moment on a clock is off by some time, which may be 0.
+// Move records that a clock is off by some time from a moment on. The time may be 0.
 func (c *Clocks) Move(clock int, by time.Duration, at time.Time) {
 	for i := range c.spans {
 		if s := &c.spans[i]; s.clock == clock && s.to.IsZero() {
@@ -38,15 +38,16 @@ func (c *Clocks) Move(clock int, by time.Duration, at time.Time) {
 }
 
 const (
-	// roundedBy is what a stamp in whole seconds, and the time between reading and moving a clock, may add up to.
+	// roundedBy is the greatest sum of the error of a stamp in whole seconds and the time between reading and moving a
+	// clock.
 	roundedBy = 2 * time.Second
-	// longestLook is more than the time from the beginning of a look to the write that tells of it.
+	// longestLook is longer than the time from the beginning of a look to the write that records it.
 	longestLook = 2 * time.Minute
 )
 
-// Began returns when a look began that a StorageState dates by the clock of a controller. A look is told of soon, so
-// the first call for a stamp decides. Where several moments are possible it returns the earliest, with which the judge
-// excuses most; the zero time where none is.
+// Began returns when a look began that a StorageState dates by the clock of a controller. A look is recorded soon, so
+// the first call for a stamp decides. If several moments are possible, it returns the earliest, with which the judge
+// excuses most; if none is possible, the zero time.
 func (c *Clocks) Began(resource string, look, now time.Time) time.Time {
 	at := stamp{resource, look.Unix()}
 	if known, ok := c.dated[at]; ok {
@@ -63,7 +64,7 @@ func (c *Clocks) Began(resource string, look, now time.Time) time.Time {
 	return began
 }
 
-// earliest is the earliest moment between two at which some clock showed a time; zero: there is none.
+// earliest returns the earliest moment between two at which some clock showed a time, or zero if there is none.
 func (c *Clocks) earliest(shown, from, to time.Time) (earliest time.Time) {
 	consider := func(at, from, to time.Time) {
 		within := !at.Before(from.Add(-roundedBy)) && !at.After(to.Add(roundedBy))

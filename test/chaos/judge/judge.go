@@ -1,17 +1,15 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package judge compares what etcd holds with what kube-migrator claims, change by change. It is pure: changes of etcd
-// go in, in the order of their revisions, and violations of the invariants come out. It asks no API server.
-//
+// Package judge compares what etcd holds with what kube-migrator claims, change by change. It is pure: it takes changes
+// of etcd, in the order of their revisions, and returns violations of the invariants. It asks no API server.
 //   - I1 and I2 are those of testbed.Truth.Violations, after every change of an object, a StorageState or a
-//     CustomResourceDefinition: so also at every trim. A version is excused as long as nothing that is recorded can
-//     know of it (see excused).
-//   - I3: an object changes only where a writer of the run has stamped it, and comes and goes only where a writer has
+//     CustomResourceDefinition, and so at every trim. A version is excused as long as no record can contain it yet (see
+//     excused).
+//   - I3: an object changes only if a writer of the run has stamped it, and appears or disappears only if a writer has
 //     announced it.
-//   - I4: when a StorageVersionMigration succeeds, every object that is older than its baseline is in the storage
-//     version that it names. After a rotation of keys (see Rotation), every such object is encrypted with the key or a
-//     later one.
+//   - I4: when a StorageVersionMigration succeeds, every object that is older than its baseline is in the version that
+//     it names. After a rotation of keys (see Rotation), every such object is encrypted with the key or a later one.
 //   - I8: Turns.
 package judge
 
@@ -28,21 +26,21 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// Stamp is the annotation that a writer gives another value with every write.
+// Stamp is the annotation to which a writer gives a new value with every write.
 const Stamp = "chaos.example.com/stamp"
 
-// rotation begins the reason of a StorageVersionMigration that is asked for after a rotation of keys, and ends with the
-// key's number.
+// rotation is the beginning of the reason of a StorageVersionMigration that is requested after a rotation of keys. The
+// reason ends with the key's number.
 const rotation = "key rotation to "
 
-// Rotation is the reason to ask for a migration with: keys are numbered, and named key1, key2, ….
+// Rotation returns the reason with which to request a migration. Keys are numbered, and named key1, key2, ….
 func Rotation(key int) string { return rotation + KeyName(key) }
 
-// KeyName names an encryption key.
+// KeyName returns the name of an encryption key.
 func KeyName(key int) string { return "key" + strconv.Itoa(key) }
 
-// keyOf is the number of the key that a value is encrypted with, in the words of testbed.Value.Version; 0 where it is
-// not encrypted.
+// keyOf returns the number of the key with which a value is encrypted, in the notation of testbed.Value.Version, or 0
+// if it is not encrypted.
 func keyOf(version string) int {
 	number, err := strconv.Atoi(strings.TrimPrefix(version[strings.LastIndex(version, ":")+1:], "key"))
 	if err != nil || !strings.HasPrefix(version, "enc:") {
@@ -51,30 +49,30 @@ func keyOf(version string) int {
 	return number
 }
 
-// Where etcd holds what is judged next to the objects.
+// The keys under which etcd holds what is judged besides the objects.
 const (
 	StatesPrefix     = "/registry/migration.k8s.io/storagestates/"
 	MigrationsPrefix = "/registry/migration.k8s.io/storageversionmigrations/"
 	CRDsPrefix       = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 )
 
-// Change is one change of etcd.
+// Change is one change in etcd.
 type Change struct {
 	Key string
-	// Value is nil where the key was deleted.
+	// Value is nil if the key was deleted.
 	Value []byte
-	// Revision is etcd's after the change.
+	// Revision is that of etcd after the change.
 	Revision int64
 }
 
-// World is what a judge has to know of those who run the cluster. All of it is called with the change at hand already
-// made.
+// World is what a judge has to know from the test that runs the cluster. It is always called after the change in
+// question was made.
 type World interface {
-	// Unseen returns the hashes of a built-in resource that processes may have written of which a look that began at a
-	// time cannot know: those that live, and those that ended at that time or later. all says that nothing that is
-	// recorded at that time can be judged.
+	// Unseen returns the hashes of a built-in resource that processes may have written and that a look which began at a
+	// given time cannot know: those of live processes, and of processes that ended at that time or later. all means
+	// that no record of that time can be judged.
 	Unseen(k testbed.Kind, look time.Time) (hashes []string, all bool)
-	// Creates and Deletes say whether someone has announced that a key may come, or go.
+	// Creates and Deletes report whether a writer has announced that a key may appear or disappear.
 	Creates(key string) bool
 	Deletes(key string) bool
 }
@@ -83,10 +81,10 @@ type World interface {
 type Counts struct {
 	// Changes of objects, of which Rewritten changed the encoding alone.
 	Changes, Rewritten int
-	// Looks are comparisons of etcd with what is recorded, of which Telling claimed no Unknown, Migrated claimed one
-	// version, and Mixed had objects of two versions.
+	// Looks counts the comparisons of etcd with the records. Of these, Telling did not contain Unknown, Migrated
+	// contained one version, and Mixed had objects of two versions.
 	Looks, Telling, Migrated, Mixed int
-	// Trims are StorageStates and storedVersions that named a version less than before.
+	// Trims counts StorageStates and storedVersions that lost a version.
 	Trims int
 	// Successes are runs of StorageVersionMigrations that claimed success.
 	Successes int
@@ -97,21 +95,21 @@ type Judge struct {
 	Counts
 	world     World
 	resources []*resource
-	// completed is the generation of each migration, by UID, whose success was judged.
+	// completed is, for each migration by UID, the generation whose success was judged.
 	completed map[types.UID]int64
-	// pending are the migrations, by key, that are asked for and have not succeeded.
+	// pending are the migrations, by key, that are requested and have not succeeded.
 	pending map[string]bool
 }
 
-// resource is what etcd holds of a resource and says of it.
+// resource is what etcd holds of a resource, and what is recorded about it.
 type resource struct {
 	kind        testbed.Kind
 	objects     map[string]object
 	truth       testbed.Truth
 	generations []generation
-	// strays are objects that are older than the CustomResourceDefinition: its storedVersions do not speak of them.
+	// strays are objects older than the CustomResourceDefinition, which its storedVersions do not cover.
 	strays map[string]bool
-	// known are keys that were there at some time.
+	// known are keys that existed at some time.
 	known map[string]bool
 }
 
@@ -120,14 +118,14 @@ type object struct {
 	revision int64
 }
 
-// generation is what a CustomResourceDefinition said about storage.
+// generation is the part of a CustomResourceDefinition that concerns storage.
 type generation struct {
 	uid    types.UID
 	number int64
 	hash   string
 }
 
-// New returns a judge of some resources. What etcd holds at first comes with Begin.
+// New returns a judge of some resources. Begin provides the initial state.
 func New(world World, kinds ...testbed.Kind) *Judge {
 	j := &Judge{world: world, completed: map[types.UID]int64{}}
 	for _, k := range kinds {
@@ -137,8 +135,8 @@ func New(world World, kinds ...testbed.Kind) *Judge {
 	return j
 }
 
-// Begin forgets what etcd held, and takes in what it holds now: at first, and after it was restored from a backup.
-// Nothing is compared with what was before.
+// Begin replaces the known state of etcd: at first, and after etcd was restored from a backup. It compares nothing with
+// the earlier state.
 func (j *Judge) Begin(held []Change) (violations []string) {
 	for _, r := range j.resources {
 		r.objects, r.strays, r.known = map[string]object{}, map[string]bool{}, map[string]bool{}
@@ -165,7 +163,7 @@ func (j *Judge) Begin(held []Change) (violations []string) {
 	return violations
 }
 
-// Apply makes changes of one revision, which etcd made at once, and returns what is wrong afterwards.
+// Apply applies the changes of one revision, which etcd made at the same time, and returns what is wrong afterwards.
 func (j *Judge) Apply(changes []Change) (violations []string) {
 	for _, r := range j.resources {
 		touched := false
@@ -222,7 +220,7 @@ func (r *resource) drop(key string) {
 	delete(r.strays, key)
 }
 
-// harm judges the change of one object, and makes it (I3).
+// harm judges the change of one object, and applies it (I3).
 func (j *Judge) harm(r *resource, c Change) (violations []string) {
 	before, was := r.objects[c.Key]
 	if c.Value == nil {
@@ -255,7 +253,7 @@ func (j *Judge) harm(r *resource, c Change) (violations []string) {
 	return violations
 }
 
-// record takes in what a StorageState or a CustomResourceDefinition says.
+// record stores what a StorageState or a CustomResourceDefinition says.
 func (r *resource) record(c Change) (violations []string) {
 	held := r.truth.Held
 	var err error
@@ -287,7 +285,7 @@ func (r *resource) record(c Change) (violations []string) {
 	return violations
 }
 
-// compare judges what is recorded of a resource (I1, I2).
+// compare judges the record of a resource (I1, I2).
 func (j *Judge) compare(r *resource) []string {
 	t := r.truth
 	if t.Claimed == nil {
@@ -316,10 +314,10 @@ func (j *Judge) compare(r *resource) []string {
 	return t.Violations(unseen...)
 }
 
-// excused are the hashes that something may have written of which no one can know who made the recorded look. A
-// StorageState is complete up to when the look that it records began (its heartbeat): what a process wrote that lives,
-// or ended later, may be unknown; so may what was written because of a generation of the CustomResourceDefinition that
-// is newer than the recorded one. What was recorded as seen is excused no more: Truth.Violations sees to that.
+// excused returns the hashes that may have been written without the recorded look being able to know. A StorageState is
+// complete up to the beginning of the look that it records (its heartbeat). So it may lack what was written by a
+// process that is alive or ended later, and what was written because of a generation of the CustomResourceDefinition
+// that is newer than the recorded one. Hashes that are recorded as seen are not excused: Truth.Violations ensures that.
 func (j *Judge) excused(r *resource) (hashes []string, all bool) {
 	hashes, all = j.world.Unseen(r.kind, r.truth.Heartbeat)
 	seen := -1
@@ -334,8 +332,8 @@ func (j *Judge) excused(r *resource) (hashes []string, all bool) {
 	return hashes, all
 }
 
-// Settled says why a resource is not yet as it has to be once everything is quiet: one version recorded, and nothing
-// else in etcd. Empty: it is.
+// Settled returns why a resource has not reached its final state yet: one recorded version, and nothing else in etcd.
+// It returns "" if it has.
 func (j *Judge) Settled(k testbed.Kind) string {
 	for _, r := range j.resources {
 		if r.kind != k {
@@ -363,7 +361,7 @@ func (j *Judge) Objects() (n int) {
 	return n
 }
 
-// readGeneration reads what a CustomResourceDefinition says about storage.
+// readGeneration reads the part of a CustomResourceDefinition that concerns storage.
 func readGeneration(k testbed.Kind, raw []byte) (g generation, err error) {
 	var d struct {
 		Metadata struct {

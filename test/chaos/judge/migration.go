@@ -64,10 +64,10 @@ func (j *Judge) success(m migration) (violations []string) {
 	return violations
 }
 
-// Pending are the keys of migrations that are asked for and have not succeeded, sorted.
+// Pending returns the keys of migrations that are requested and have not succeeded, sorted.
 func (j *Judge) Pending() []string { return slices.Sorted(maps.Keys(j.pending)) }
 
-// migration is what of a StorageVersionMigration the judge speaks about.
+// migration is the part of a StorageVersionMigration that is judged.
 type migration struct {
 	Metadata struct {
 		Name string    `json:"name"`
@@ -92,7 +92,7 @@ type migration struct {
 	} `json:"status"`
 }
 
-// readMigration reads a migration, and whether it is asked for and not done.
+// readMigration reads a migration, and whether it is requested and not done.
 func (j *Judge) readMigration(c Change) (m migration, ok bool) {
 	if !strings.HasPrefix(c.Key, MigrationsPrefix) {
 		return m, false

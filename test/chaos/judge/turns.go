@@ -5,10 +5,10 @@ package judge
 
 import "fmt"
 
-// Turns judges by what workers send whether two of them ever sweep one resource (I8). A worker's part is what it sends
-// between two writes of its roster: at most one run. As soon as another part rewrites objects of a resource, the one
-// before must be over. The requests have to come in the order in which they were sent, and none of a process that has
-// exited. It is not safe for concurrent use.
+// Turns judges from the requests of workers whether two of them ever sweep one resource at the same time (I8). A
+// worker's part is what it sends between two writes of its roster: at most one run. As soon as another part rewrites
+// objects of a resource, the previous one must be over. The requests have to be added in the order in which they were
+// sent, and without those of processes that have exited. It is not safe for concurrent use.
 type Turns struct {
 	// Patches counts the requests that were judged, Parts the changes from one part to another.
 	Patches, Parts int
@@ -28,13 +28,13 @@ type spell struct {
 	turn
 }
 
-// Roster takes in that a worker writes its roster: it has taken it over, has ended a run, or takes no more.
+// Roster adds a worker's write of its roster: it has taken over the roster, has ended a run, or accepts no more runs.
 func (t *Turns) Roster(worker string) {
 	t.init()
 	t.part[worker]++
 }
 
-// Patch takes in that a worker rewrites an object of a resource, and returns what is wrong; empty: nothing.
+// Patch adds a worker's rewrite of an object of a resource. It returns what is wrong, or "".
 func (t *Turns) Patch(worker, resource string) string {
 	t.init()
 	t.Patches++

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan says which faults a chaos run injects: what, where, in which order, how long each lasts, and the pauses
-// between them. It is pure: everything follows from the seed. Which moment of the product's work a fault meets, and so
-// what comes of it, depends on the machine.
+// Package plan decides which faults a chaos run injects: what, where, in which order, how long each lasts, and the
+// pauses between them. It is pure: everything follows from the seed. The moment at which a fault meets the product, and
+// so its effect, depends on the machine.
 package plan
 
 import (
@@ -18,8 +18,8 @@ import (
 // Kind names a fault.
 type Kind string
 
-// The faults. Each ends after Step.Hold: what was ended starts again, what was cut is connected, what was wrong is
-// right.
+// The faults. Each is undone after Step.Hold: a process that was ended starts again, a connection that was cut works
+// again, a wrong clock is right again.
 const (
 	KillServer      Kind = "server-kill"    // SIGKILL for an API server
 	EndServer       Kind = "server-end"     // SIGTERM for an API server
@@ -55,8 +55,8 @@ const (
 	Unreachable Kind = "requests-nowhere" // controllers and workers reach no API server
 )
 
-// heavy are the faults that end epochs or move what is stored: they come in waves, with calm in between. light ones
-// come all the time.
+// heavy are the faults that end epochs or move the storage version. They come in waves, with calm periods in between.
+// light faults come all the time.
 var (
 	ofServers = []Kind{KillServer, KillServer, EndServer, EndServer, SuspendServer}
 	ofData    = []Kind{MoveStorage, MoveStorage, MoveStorage, Recreate, DropNamespace, KillEtcd, SuspendEtcd,
@@ -78,7 +78,7 @@ func All() []Kind {
 	return slices.Compact(all)
 }
 
-// Parse reads a comma-separated list of kinds. Empty: all of them.
+// Parse parses a comma-separated list of kinds. An empty list means all of them.
 func Parse(text string) ([]Kind, error) {
 	if text == "" {
 		return All(), nil
@@ -96,10 +96,10 @@ func Parse(text string) ([]Kind, error) {
 // Step is one fault.
 type Step struct {
 	Kind Kind
-	// Pause is how long to wait after the step before, Hold how long the fault lasts.
+	// Pause is how long to wait after the previous step. Hold is how long the fault lasts.
 	Pause, Hold time.Duration
-	// Target is the number of the server, controller or worker, from 0; where there are fewer at that moment, they are
-	// counted round and round.
+	// Target is the number of the server, controller or worker, from 0. If there are fewer at that moment, the count
+	// wraps around.
 	Target int
 	// Edition is the number of the edition in which a server returns.
 	Edition int
@@ -114,11 +114,11 @@ func (s Step) String() string {
 	return fmt.Sprintf("%s %d for %s", s.Kind, s.Target, s.Hold.Round(time.Millisecond))
 }
 
-// Wave is a time of trouble. The lanes begin together, and the steps of one lane follow each other.
+// Wave is a period of heavy faults. The lanes start together, and the steps of one lane follow each other.
 type Wave struct {
 	Lanes [][]Step
-	// Align says that every server is to return in the Edition at the end, so that all write the same; otherwise they
-	// may disagree during the calm.
+	// Align means that every server returns in the Edition at the end, so that all write the same version. Otherwise
+	// they may disagree during the calm.
 	Align   bool
 	Edition int
 	// Calm follows once all lanes have ended.
@@ -131,16 +131,16 @@ type Plan struct {
 	Seed uint64
 	// Servers is how many API servers there are, Editions in how many editions they can run.
 	Servers, Editions int
-	// Rate multiplies how often light faults come: it divides the pauses between them. 0: 1. Heavy faults come as often
-	// as ever, because kube-migrator proves nothing while epochs keep ending.
+	// Rate multiplies how often light faults come: it divides the pauses between them. 0 means 1. It does not affect
+	// heavy faults, because kube-migrator proves nothing while epochs keep ending.
 	Rate float64
-	// Kinds are the faults that are injected; others are drawn and left out, so that a narrower plan does the same at
-	// the same place. Empty: all.
+	// Kinds are the faults to inject. The plan draws others as well and omits them, so that a narrower plan does the
+	// same at the same place. Empty means all kinds.
 	Kinds []Kind
 }
 
-// Streams of random numbers: each wave, and each stretch of light faults, has its own, so that what is drawn does not
-// depend on what was drawn before.
+// Streams of random numbers: each wave, and each stretch of light faults, has its own, so that a draw does not depend
+// on earlier draws.
 const (
 	waves uint64 = iota << 32
 	stretches
@@ -192,7 +192,7 @@ func (p Plan) Light(n int) Step {
 	return s
 }
 
-// Permitted says whether the plan injects faults of a kind.
+// Permitted reports whether the plan injects faults of a kind.
 func (p Plan) Permitted(k Kind) bool { return len(p.Kinds) == 0 || slices.Contains(p.Kinds, k) }
 
 func (p Plan) permitted(steps []Step) []Step {
@@ -214,10 +214,10 @@ func (p Plan) draw(r *rand.Rand, kinds []Kind, least, most, longest time.Duratio
 // clockHold is how much longer a clock stays wrong than other faults last.
 const clockHold = 5
 
-// MostMoved is the most that a clock is moved by.
+// MostMoved is the greatest distance by which a clock is moved.
 const MostMoved = 6 * time.Hour
 
-// distance is between a second and MostMoved, forward or back; each order of magnitude is as likely as the others.
+// distance returns a time between a second and MostMoved, forward or back. Each order of magnitude is equally likely.
 func distance(r *rand.Rand) time.Duration {
 	by := time.Duration(math.Exp(r.Float64()*math.Log(MostMoved.Seconds()))) * time.Second
 	if r.IntN(2) == 0 {
