@@ -43,7 +43,7 @@ import (
 // Admin is the user that every cluster has: a member of system:masters.
 const Admin = "admin"
 
-// keepEnv keeps the folder of a cluster whose test failed, for a look at logs and data.
+// keepEnv keeps the folder of a cluster whose test failed, so that its logs and data can be inspected.
 const keepEnv = "KUBE_MIGRATOR_TESTBED_KEEP"
 
 // Options describe a cluster. The zero value is one API server of release V137.
@@ -51,7 +51,7 @@ type Options struct {
 	// Release is that of every API server that does not name its own, and determines etcd (Release.Etcd). Default:
 	// V137.
 	Release Release
-	// Servers are the API servers. Default: one with nothing special.
+	// Servers are the API servers. Default: one without options of its own.
 	Servers []ServerOptions
 	// Flags are given to every API server, after the testbed's own: a flag of the same name takes the other's place.
 	Flags []string
@@ -78,7 +78,7 @@ type Options struct {
 	ExtraIPs []net.IP
 	// ReadyTimeout bounds the wait for one process to become ready. Default: 2 minutes.
 	ReadyTimeout time.Duration
-	// Progress is told about binaries that have to be built. Default: standard error.
+	// Progress receives a line about each binary that has to be built. Default: standard error.
 	Progress io.Writer
 }
 
@@ -101,7 +101,7 @@ func (o ServerOptions) command() string {
 	return "kube-apiserver"
 }
 
-// User is someone who may authenticate with a token.
+// User is a user who authenticates with a token.
 type User struct {
 	Name   string
 	Groups []string
@@ -124,7 +124,7 @@ type Cluster struct {
 	tokens  map[string]string
 	http    *http.Client
 	stop    sync.Once
-	// lifetime is a context for what ends with Stop, not with a context.
+	// lifetime is the context of everything that ends with Stop, and not with the context of Start.
 	lifetime context.Context
 
 	mu    sync.Mutex
@@ -168,7 +168,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	return c, nil
 }
 
-// prepare makes everything but processes.
+// prepare creates everything but processes.
 func prepare(lifetime context.Context, options Options) (c *Cluster, err error) {
 	defaults(&options)
 	c = &Cluster{options: options, lifetime: lifetime, tokens: map[string]string{}}
@@ -233,7 +233,7 @@ func prepare(lifetime context.Context, options Options) (c *Cluster, err error) 
 	return c, nil
 }
 
-// etcds are all stores.
+// etcds returns all stores.
 func (c *Cluster) etcds() []*Etcd {
 	if c.OwnEtcd == nil {
 		return []*Etcd{c.Etcd}
@@ -380,7 +380,7 @@ func (c *Cluster) Command(ctx context.Context, name string, args ...string) *exe
 	return c.ns.command(ctx, name, args...)
 }
 
-// writeTokens makes a token for every user and the file that the servers know them from.
+// writeTokens creates a token for every user, and the file in which the servers find them.
 func (c *Cluster) writeTokens() error {
 	file, err := os.OpenFile(filepath.Join(c.dir, "tokens.csv"), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

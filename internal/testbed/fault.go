@@ -18,11 +18,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Fault is something that goes wrong with a request.
+// Fault is a disturbance of a request.
 type Fault struct {
-	// Name is what records call it.
+	// Name is the name of the fault in records.
 	Name string
-	// only selects requests that the fault makes sense for; nil for all.
+	// only selects the requests to which the fault can be applied; nil selects all.
 	only  func(*http.Request) bool
 	apply func(w http.ResponseWriter, r *http.Request, next http.Handler)
 }
@@ -36,7 +36,7 @@ func Latency(d time.Duration) Fault {
 	}}
 }
 
-// Overtaken calls the functions before the server sees a request: someone else gets ahead of it.
+// Overtaken calls the functions before the server sees a request, so that another client gets ahead of it.
 func Overtaken(first ...func()) Fault {
 	return Fault{Name: "overtaken", apply: func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		call(first)
@@ -44,8 +44,8 @@ func Overtaken(first ...func()) Fault {
 	}}
 }
 
-// ResetBefore resets the connection, with all other requests on it, before the server has seen the request. The
-// functions are called first: killing the client there is dying before a write.
+// ResetBefore resets the connection, with all other requests on it, before the server has seen the request. It calls
+// the functions first: a client that is killed there has died before the write.
 func ResetBefore(first ...func()) Fault {
 	return Fault{Name: "reset before", apply: func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
 		call(first)
@@ -53,8 +53,8 @@ func ResetBefore(first ...func()) Fault {
 	}}
 }
 
-// ResetAfter resets the connection after the server has answered, so that the client cannot know what was done. The
-// functions are called in between: killing the client there is dying after a write.
+// ResetAfter resets the connection after the server has answered, so that the client cannot know what was done. It
+// calls the functions in between: a client that is killed there has died after the write.
 func ResetAfter(between ...func()) Fault {
 	return Fault{Name: "reset after", apply: func(_ http.ResponseWriter, r *http.Request, next http.Handler) {
 		next.ServeHTTP(discard{http.Header{}}, r)
@@ -88,8 +88,8 @@ func Unavailable(retryAfter time.Duration) Fault {
 	return withRetryAfter(fault, retryAfter)
 }
 
-// Expired answers 410 to requests for the next page of a list. withToken adds, as API servers do, a continue token that
-// goes on after the same key in the present state.
+// Expired answers requests for the next page of a list with 410. withToken adds, as API servers do, a continue token
+// that continues after the same key in the present state.
 func Expired(withToken bool) Fault {
 	return Fault{Name: "410", only: NextPage, apply: func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 		status := failure(http.StatusGone, metav1.StatusReasonExpired, "The provided continue parameter is too old")
@@ -165,7 +165,7 @@ func answer(w http.ResponseWriter, status *metav1.Status) {
 	_ = json.NewEncoder(w).Encode(status) // the client is gone if this fails
 }
 
-// renewed turns a continue token into one that goes on after the same key without asking for the same state:
+// renewed converts a continue token into one that continues after the same key without requiring the same state:
 // resourceVersion -1.
 func renewed(token string) string {
 	raw, err := base64.RawURLEncoding.DecodeString(token)
@@ -199,7 +199,7 @@ func reset(r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// discard takes an answer that no one gets.
+// discard reads an answer and drops it.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header         { return d.header }

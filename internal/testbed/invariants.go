@@ -15,7 +15,7 @@ import (
 
 const crdsPrefix = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 
-// CRD is what of a CustomResourceDefinition the invariants speak about.
+// CRD contains the parts of a CustomResourceDefinition that the invariants concern.
 type crd struct {
 	Metadata struct {
 		Name string `json:"name"`
@@ -36,7 +36,7 @@ type crd struct {
 	} `json:"status"`
 }
 
-// prefix is where the objects are stored.
+// prefix returns the prefix under which the objects are stored.
 func (d *crd) prefix() string {
 	return "/registry/" + d.Spec.Group + "/" + d.Spec.Names.Plural + "/"
 }
@@ -45,7 +45,7 @@ func (d *crd) kind() Kind {
 	return Kind{Group: d.Spec.Group, Kind: d.Spec.Names.Kind, Plural: d.Spec.Names.Plural, Prefix: d.prefix()}
 }
 
-// storage is the apiVersion that objects are written in.
+// storage returns the apiVersion in which objects are written.
 func (d *crd) storage() string {
 	for _, v := range d.Spec.Versions {
 		if v.Storage {

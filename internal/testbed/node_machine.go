@@ -26,7 +26,7 @@ var (
 		"conntrack"
 )
 
-// checkNodeTools tells what is missing, and how to get it.
+// checkNodeTools returns what is missing, and how to get it.
 func checkNodeTools() error {
 	missing := slices.DeleteFunc(slices.Clone(nodeTools), func(name string) bool {
 		_, err := exec.LookPath(name)

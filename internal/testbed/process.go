@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// Why a process did not start; errors.Is finds them in a *StartError.
+// The reasons why a process did not start. errors.Is finds them in a *StartError.
 var (
-	// ErrExitedEarly: the process ended before it was ready.
+	// ErrExitedEarly means that the process ended before it was ready.
 	ErrExitedEarly = errors.New("exited early")
-	// ErrNotReady: the process runs, but was not ready in time.
+	// ErrNotReady means that the process runs, but was not ready in time.
 	ErrNotReady = errors.New("not ready in time")
 )
 

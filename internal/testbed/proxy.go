@@ -45,7 +45,7 @@ type Proxy struct {
 	records []*Record
 }
 
-// Rule says which requests get a fault. All conditions have to hold; the zero value of each always holds.
+// Rule decides which requests get a fault. All conditions have to hold; the zero value of each always holds.
 type Rule struct {
 	Fault Fault
 	// Match selects requests.
@@ -65,7 +65,7 @@ type activeRule struct {
 	matched, applied int
 }
 
-// Record is one request that has come to the proxy.
+// Record is one request that reached the proxy.
 type Record struct {
 	// Begin is when the request's header had been read, End when its answer was given; End is zero as long as it is
 	// not.
@@ -75,7 +75,7 @@ type Record struct {
 	Query      url.Values
 	// Status is the status given, 0 where the connection was cut before one.
 	Status int
-	// RetryAfter is what the answer asked for.
+	// RetryAfter is the time in the answer's Retry-After header.
 	RetryAfter time.Duration
 	// Faults are the names of the faults applied.
 	Faults []string
@@ -274,7 +274,7 @@ func (p *Proxy) choose(r *http.Request) []Fault {
 	return faults
 }
 
-// recorder sees what is answered.
+// recorder records what is answered.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -300,7 +300,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController find Flush.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// countingBody is read by the transport, maybe after the answer.
+// countingBody counts the bytes of a body. The transport may read it after the answer.
 type countingBody struct {
 	io.ReadCloser
 	count atomic.Int64

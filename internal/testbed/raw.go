@@ -17,7 +17,7 @@ import (
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 )
 
-// ErrNoKey is found by errors.Is where etcd does not hold a key.
+// ErrNoKey reports that etcd does not hold a key. Test with errors.Is.
 var ErrNoKey = errors.New("etcd does not hold the key")
 
 // Raw returns the bytes that etcd holds under a key such as /registry/secrets/default/token.
@@ -79,7 +79,7 @@ func (c *Cluster) DeleteRawBelow(ctx context.Context, prefix string) error {
 	return nil
 }
 
-// DeleteRaw deletes a key past the API servers. A key that is not there is no error.
+// DeleteRaw deletes a key past the API servers. A missing key is not an error.
 func (c *Cluster) DeleteRaw(ctx context.Context, key string) error {
 	if _, err := c.Etcd.client.Delete(ctx, key); err != nil {
 		return fmt.Errorf("delete %s: %w", key, err)
@@ -146,7 +146,7 @@ var (
 	encryptedPrefix = []byte("k8s:enc:")
 )
 
-// storedVersion tells how a value is stored, in the words of StoredVersions.
+// storedVersion returns how a value is stored, in the notation of StoredVersions.
 func storedVersion(value []byte) string {
 	version := ""
 	switch {

@@ -23,7 +23,7 @@ import (
 // Snapshot is what etcd held below a prefix at one moment, by key.
 type Snapshot map[string]Object
 
-// Object is what a migration must not change about an object (I3).
+// Object contains what a migration must not change about an object (I3).
 type Object struct {
 	UID        types.UID
 	Generation int64
@@ -32,7 +32,7 @@ type Object struct {
 	// Content is the digest of everything else, except apiVersion and metadata.resourceVersion. It compares encodings:
 	// the same content as JSON and as protobuf, or in versions with other fields, has other digests.
 	Content [8]byte
-	// Opaque: the value could not be decoded, because it is encrypted for instance. Nothing but its existence is
+	// Opaque means that the value could not be decoded, for example because it is encrypted. Only its existence is
 	// compared.
 	Opaque bool
 }
@@ -54,7 +54,7 @@ func (c *Cluster) Snapshot(ctx context.Context, prefix string) (Snapshot, error)
 	return s, err
 }
 
-// Changes are the differences between two snapshots. The zero value means none.
+// Changes are the differences between two snapshots. The zero value means that there are none.
 type Changes struct {
 	// Created and Deleted are keys, in order.
 	Created, Deleted []string
@@ -62,10 +62,10 @@ type Changes struct {
 	Changed map[string][]string
 }
 
-// None tells whether nothing changed.
+// None reports whether nothing changed.
 func (d Changes) None() bool { return len(d.Created)+len(d.Deleted)+len(d.Changed) == 0 }
 
-// Diff tells what has become of the objects since the snapshot.
+// Diff returns the changes of the objects since the snapshot.
 func (s Snapshot) Diff(after Snapshot) Changes {
 	var d Changes
 	for key, now := range after {

@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Kind names a resource as API servers and etcd do.
+// Kind identifies a resource as API servers and etcd do.
 type Kind struct {
 	// Group is "" for the core group. Version is any that is served in the same form by all servers.
 	Group, Version, Kind, Plural string
@@ -31,7 +31,7 @@ type Kind struct {
 	Prefix string
 }
 
-// Name is that of the resource's StorageState.
+// Name returns the name of the resource's StorageState.
 func (k Kind) Name() string {
 	if k.Group == "" {
 		return k.Plural
@@ -45,15 +45,15 @@ func (k Kind) Hash(apiVersion string) string {
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 
-// Truth is, as of one moment, what etcd holds of a resource, and what is recorded of it.
+// Truth is what etcd holds of a resource, and what is recorded about it, at one moment.
 type Truth struct {
 	// Revision is etcd's. Everything else was read at it.
 	Revision int64
 	// Held counts the objects by apiVersion.
 	Held map[string]int
-	// Claimed are the persistedStorageVersionHashes; nil where nothing is recorded.
+	// Claimed are the persistedStorageVersionHashes, or nil if nothing is recorded.
 	Claimed []string
-	// Seen are the hashes that the StorageState says API servers write.
+	// Seen are the hashes that API servers write according to the StorageState.
 	Seen []string
 	// Current is the currentStorageVersionHash.
 	Current string
@@ -61,21 +61,19 @@ type Truth struct {
 	Migrated bool
 	// Heartbeat is when the recorded look began, in whole seconds: the record is complete up to then.
 	Heartbeat time.Time
-	// Generation and UID are those of the CustomResourceDefinition at the look that is recorded; zero where there is
-	// none.
+	// Generation and UID are those of the CustomResourceDefinition at the recorded look, or zero if there is none.
 	Generation int64
 	UID        types.UID
-	// Stored are the apiVersions that status.storedVersions of the CustomResourceDefinition names; nil where there is
-	// none.
+	// Stored are the apiVersions in status.storedVersions of the CustomResourceDefinition, or nil if there is none.
 	Stored []string
 
 	kind Kind
 }
 
-// unknownHash is what a StorageState claims where the versions cannot be determined.
+// unknownHash is the element of a StorageState for versions that cannot be determined.
 const unknownHash = "Unknown"
 
-// Uncovered returns the apiVersions of objects that neither the claim nor the given hashes account for, sorted (I1).
+// Uncovered returns the apiVersions of objects that neither the record nor the given hashes cover, sorted (I1).
 func (t Truth) Uncovered(shown ...string) []string {
 	if slices.Contains(t.Claimed, unknownHash) {
 		return nil
@@ -84,7 +82,7 @@ func (t Truth) Uncovered(shown ...string) []string {
 }
 
 // outside returns the apiVersions of objects whose hash is none of the given ones, sorted. Encrypted objects cannot be
-// looked into.
+// judged.
 func (t Truth) outside(hashes []string) (versions []string) {
 	for _, version := range slices.Sorted(maps.Keys(t.Held)) {
 		if !strings.HasPrefix(version, "enc:") && !slices.Contains(hashes, t.kind.Hash(version)) {
@@ -141,8 +139,8 @@ func (t Truth) Violations(unseen ...string) (violations []string) {
 	return violations
 }
 
-// Truth reads everything past the API servers, at one revision of etcd: what is compared is what was true at one
-// moment, however long reading takes.
+// Truth reads everything past the API servers, at one revision of etcd, so that it compares values of one moment,
+// however long the reading takes.
 func (c *Cluster) Truth(ctx context.Context, k Kind) (Truth, error) {
 	t := NewTruth(k)
 	state, err := c.Etcd.client.Get(ctx, "/registry/migration.k8s.io/storagestates/"+k.Name())
@@ -172,7 +170,7 @@ func (c *Cluster) Truth(ctx context.Context, k Kind) (Truth, error) {
 // NewTruth returns the truth about a kind of which etcd holds nothing.
 func NewTruth(k Kind) Truth { return Truth{Held: map[string]int{}, kind: k} }
 
-// ReadState takes what is recorded from the raw value of a StorageState.
+// ReadState parses the record in the raw value of a StorageState.
 func (t *Truth) ReadState(raw []byte) error {
 	var s storageState
 	if err := json.Unmarshal(raw, &s); err != nil {
@@ -184,7 +182,7 @@ func (t *Truth) ReadState(raw []byte) error {
 	return nil
 }
 
-// ReadCRD takes status.storedVersions from the raw value of a CustomResourceDefinition.
+// ReadCRD parses status.storedVersions in the raw value of a CustomResourceDefinition.
 func (t *Truth) ReadCRD(raw []byte) error {
 	var d crd
 	if err := json.Unmarshal(raw, &d); err != nil {
@@ -217,7 +215,7 @@ type storageState struct {
 	} `json:"status"`
 }
 
-// seen are the hashes that servers are recorded with, each once. One that never answered has none.
+// seen returns the hashes that are recorded for servers, each once. A server that never answered has none.
 func (s *storageState) seen() (hashes []string) {
 	for _, server := range s.Status.Servers {
 		if server.Hash != "" && !slices.Contains(hashes, server.Hash) {
@@ -236,7 +234,7 @@ func (s *storageState) migrated() bool {
 	return false
 }
 
-// Shows asks the server itself what it encodes a resource in; "" where it does not serve it.
+// Shows asks the server itself in which version it encodes a resource. It returns "" if the server does not serve it.
 func (s *Server) Shows(ctx context.Context, k Kind) (hash string, err error) {
 	root := "/api"
 	if k.Group != "" {
@@ -293,7 +291,7 @@ func (c *Cluster) storedStates(ctx context.Context, revision int64) (map[string]
 	return states, nil
 }
 
-// Value is what one raw value of etcd says of an object.
+// Value is the information in one raw value of etcd about an object.
 type Value struct {
 	Object
 	// Version is the apiVersion that it is stored in, in the words of Cluster.StoredVersions.
@@ -323,6 +321,6 @@ func ReadValue(raw []byte) (Value, error) {
 	return v, err
 }
 
-// Differences names what is not the same about an object that has been stored again: "uid", "generation",
-// "managedFields", "content". None of it may come of a sweep (I3). Opaque values are not compared.
+// Differences names the parts of an object that differ after it was stored again: "uid", "generation", "managedFields",
+// "content". A sweep must not cause any of them (I3). Opaque values are not compared.
 func (o Object) Differences(now Object) []string { return o.changes(now) }
