@@ -35,8 +35,6 @@ func live(t *testing.T, s server) {
 		f.eventually("the entries are those of the live replicas", func() bool { return w.publishers() == 2 })
 		f.proven(v2, "Declared")
 	})
-	whole.run("a replica ends while it writes", w.endWhileWriting)
-	whole.run("a replica is killed between publishing and serving", w.killSilent)
 	whole.run("a replica of the old version returns while a run is under way", func(f *fleet) {
 		canary := f.start("--encoding=v1")
 		f.eventually("it has written", func() bool { return w.held(v1) > 10 })
@@ -76,6 +74,8 @@ func live(t *testing.T, s server) {
 		}
 		replicas[1].Signal(syscall.SIGCONT)
 	})
+	whole.run("a replica ends while it writes", w.endWhileWriting)
+	whole.run("a replica is killed between publishing and serving", w.killSilent)
 	stop()
 	whole.run("without publishing, each replica is asked", func(f *fleet) {
 		w, stop := f.watch(false)
