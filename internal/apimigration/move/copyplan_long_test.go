@@ -22,14 +22,14 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// shell runs what the plan says, as its reader would. It takes kubectl and jq.
-type shell struct {
+// reader runs what the plan says, as its reader would. It takes kubectl and jq.
+type reader struct {
 	t          *testing.T
 	dir        string
 	kubeconfig string
 }
 
-func (s *shell) try(script string) (string, error) {
+func (s *reader) try(script string) (string, error) {
 	s.t.Helper()
 	command := exec.CommandContext(s.t.Context(), "bash", "-euo", "pipefail", "-c", script)
 	command.Dir = s.dir
@@ -38,7 +38,7 @@ func (s *shell) try(script string) (string, error) {
 	return string(out), err
 }
 
-func (s *shell) run(script string) string {
+func (s *reader) run(script string) string {
 	s.t.Helper()
 	out, err := s.try(script)
 	if err != nil {
@@ -59,7 +59,7 @@ type copied struct {
 	Spec, Status map[string]any
 }
 
-func (s *shell) list(resource string) []copied {
+func (s *reader) list(resource string) []copied {
 	s.t.Helper()
 	var list struct{ Items []copied }
 	if err := json.Unmarshal([]byte(s.run("kubectl get "+resource+" -A -o json")), &list); err != nil {
@@ -74,7 +74,7 @@ const (
 )
 
 // prepare installs the old CRD with objects that own something.
-func (s *shell) prepare() {
+func (s *reader) prepare() {
 	s.t.Helper()
 	content, err := os.ReadFile(filepath.Join(s.dir, "deploy/crds/operators_v1_catalogsourceconfig_crd.yaml"))
 	if err != nil {
@@ -115,7 +115,7 @@ EOF`, namespace, i, oldResource))
 }
 
 // checkReadOnly asserts that old objects cannot be changed any more, but for their metadata.
-func (s *shell) checkReadOnly() {
+func (s *reader) checkReadOnly() {
 	s.t.Helper()
 	deadline, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
@@ -140,7 +140,7 @@ func (s *shell) checkReadOnly() {
 }
 
 // checkGuard asserts that nothing is deleted while an object has no copy.
-func (s *shell) checkGuard(command string) {
+func (s *reader) checkGuard(command string) {
 	s.t.Helper()
 	kept := s.run("kubectl get " + newResource +
 		" c2 -n b -o json | jq 'del(.metadata.resourceVersion, .metadata.uid, .metadata.managedFields)'")
@@ -160,7 +160,7 @@ func (s *shell) checkGuard(command string) {
 }
 
 // collect does what the garbage collector does for the deletion with orphans, until ctx ends.
-func (s *shell) collect(ctx context.Context) {
+func (s *reader) collect(ctx context.Context) {
 	for ctx.Err() == nil {
 		_, _ = s.try(`kubectl get ` + oldResource +
 			` -A -o json | jq -r '.items[] | select(any(.metadata.finalizers[]?; . == "orphan")) | .metadata.namespace + " " + .metadata.name' |
@@ -186,7 +186,7 @@ func TestTheStepsOfACopyMoveObjectsWithStatusAndChildrenAndMayBeRepeated(t *test
 	if _, err := Apply(t.Context(), dir, plan, false); err != nil {
 		t.Fatal(err)
 	}
-	s := &shell{t: t, dir: dir, kubeconfig: kubeconfig}
+	s := &reader{t: t, dir: dir, kubeconfig: kubeconfig}
 	s.prepare()
 	// The manifest of the guide says nothing about the status, so that a server would drop it.
 	const manifest = "deploy/crds/new-group.example.com_catalogsourceconfigurers_crd.yaml"
@@ -229,7 +229,7 @@ func TestTheStepsOfACopyMoveObjectsWithStatusAndChildrenAndMayBeRepeated(t *test
 	}
 }
 
-func (s *shell) checkCopies(old []copied) {
+func (s *reader) checkCopies(old []copied) {
 	s.t.Helper()
 	uids := map[string]string{}
 	for i, object := range s.list(newResource) {
