@@ -114,7 +114,7 @@ func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.Vi
 		next.Epoch = &v1alpha1.Epoch{Servers: e.Processes, CRDUID: string(e.UID), CRDGeneration: e.Generation}
 		if v != nil && v.Epoch != nil {
 			next.Evidence = v.Evidence.String()
-			next.Epoch.Evidence, next.Epoch.Since = next.Evidence, sinceOf(before.Epoch, v)
+			next.Epoch.Evidence, next.Epoch.Since = next.Evidence, sinceOf(before, v)
 		} else if before.Epoch != nil {
 			next.Evidence, next.Epoch.Evidence, next.Epoch.Since = before.Evidence,
 				before.Epoch.Evidence, before.Epoch.Since
@@ -126,9 +126,13 @@ func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.Vi
 }
 
 // sinceOf returns the start of the epoch. It does not change while the epoch lasts: each look determines it slightly
-// differently, and the earliest value is kept.
-func sinceOf(before *v1alpha1.Epoch, v *agreement.View) metav1.Time {
-	since := metav1.NewTime(v.Epoch.Since.Truncate(time.Second))
+// differently, and the earliest value is kept. If the traces of aggregated API servers have changed, the same epoch may
+// have been interrupted.
+func sinceOf(status *v1alpha1.StorageStateStatus, v *agreement.View) metav1.Time {
+	before, since := status.Epoch, metav1.NewTime(v.Epoch.Since.Truncate(time.Second))
+	if v.Origin == migrate.Aggregated && !slices.Equal(status.Traces, v.Traces) {
+		return since
+	}
 	if before != nil && slices.Equal(before.Servers, v.Epoch.Servers) && before.CRDUID == string(v.Epoch.CRDUID) &&
 		before.CRDGeneration == v.Epoch.CRDGeneration && !before.Since.IsZero() && before.Since.Before(&since) {
 		return before.Since

@@ -79,6 +79,29 @@ func TestAStorageStateTellsPeopleVersions(t *testing.T) {
 	}
 }
 
+// A process of an aggregated API server that came and went between two looks interrupts an epoch, although the servers
+// are the same as before.
+func TestTheStartOfAnEpochIsKeptWhileNothingHappened(t *testing.T) {
+	before := &v1alpha1.StorageStateStatus{Traces: []string{"storageversion u/1"},
+		Epoch: &v1alpha1.Epoch{Servers: []string{"p1"}, Since: metav1.NewTime(noon)}}
+	later := noon.Add(time.Minute)
+	for name, test := range map[string]struct {
+		origin migrate.Origin
+		traces []string
+		want   time.Time
+	}{
+		"nothing happened":               {migrate.Aggregated, []string{"storageversion u/1"}, noon},
+		"the StorageVersion has changed": {migrate.Aggregated, []string{"storageversion u/2"}, later},
+		"a built-in resource":            {migrate.BuiltIn, nil, noon},
+	} {
+		v := &agreement.View{Origin: test.origin, Traces: test.traces,
+			Epoch: &migrate.Epoch{Servers: []string{"p1"}, Since: later}}
+		if since := sinceOf(before, v); !since.Equal(&metav1.Time{Time: test.want}) {
+			t.Errorf("%s: since %s, want %s", name, since, test.want)
+		}
+	}
+}
+
 func TestConditionsSayWhatIsKnown(t *testing.T) {
 	disagree, silent, sampled := view, view, view
 	sampled.Evidence, sampled.Why = migrate.Sampled,
