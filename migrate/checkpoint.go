@@ -114,7 +114,7 @@ func (c *checkpoint) recount() {
 	c.Counts = Counts{
 		RewrittenBefore: c.Counts.RewrittenBefore + c.Counts.Rewritten,
 		Retried:         c.Counts.Retried, ChangedByAdmission: c.Counts.ChangedByAdmission,
-		ManagedFieldsDropped: c.Counts.ManagedFieldsDropped,
+		ManagedFieldsDropped: c.Counts.ManagedFieldsDropped, ThroughStatus: c.Counts.ThroughStatus,
 	}
 	c.Failures, c.FailuresOmitted = nil, 0
 }

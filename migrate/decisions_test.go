@@ -112,7 +112,7 @@ func TestWhatAnEarlierEpochWroteStaysKnown(t *testing.T) {
 	var c checkpoint
 	c.begin(first)
 	c.Baseline, c.Confirmed = 100, 200
-	c.Counts = Counts{Rewritten: 7, Current: 2, Failed: 1, Retried: 3}
+	c.Counts = Counts{Rewritten: 7, Current: 2, Failed: 1, Retried: 3, ThroughStatus: 2}
 	c.Failures = []Failure{{Name: "x"}}
 	if c.current(at("100")) || !c.current(at("101")) || !c.current(at("9000")) {
 		t.Error("in its epoch, current is what is newer than the baseline, without end")
@@ -129,7 +129,7 @@ func TestWhatAnEarlierEpochWroteStaysKnown(t *testing.T) {
 			t.Errorf("after the restart, current(%q) = %v, want %v", rv, got, want)
 		}
 	}
-	if diff := cmp.Diff(Counts{RewrittenBefore: 7, Retried: 3}, c.Counts); diff != "" ||
+	if diff := cmp.Diff(Counts{RewrittenBefore: 7, Retried: 3, ThroughStatus: 2}, c.Counts); diff != "" ||
 		c.Failures != nil || c.Restarts != 1 {
 		t.Errorf("the new pass starts to count again (-want +got):\n%s", diff)
 	}

@@ -22,8 +22,8 @@ type Counts struct {
 	RewrittenBefore int64 `json:"rewrittenBefore,omitempty"`
 	// Retried counts the requests that were sent again.
 	Retried int64 `json:"retried"`
-	// ThroughStatus counts those of the rewritten objects that only an empty patch of their status could rewrite
-	// (Options.RetryThroughStatus).
+	// ThroughStatus counts the objects, of this pass and those before it, that only an empty patch of their status could
+	// rewrite (Options.RetryThroughStatus).
 	ThroughStatus int64 `json:"throughStatus,omitempty"`
 	// ChangedByAdmission counts the objects that admission changed when they were rewritten (I3): their generation,
 	// labels, annotations, finalizers or owners changed, and their managedFields, if they have any, show that no client

@@ -207,10 +207,11 @@ func (s *Sweep) patch(starting, ctx context.Context, o object) (after object, th
 
 // isRefusal reports whether validation or admission refused an object.
 func isRefusal(err error) bool {
-	if err == nil {
+	c := classify(err)
+	if c != rejected || errors.Is(err, ErrAnswerTooLarge) {
 		return false
 	}
-	reason := reasonOf(err, classify(err))
+	reason := reasonOf(err, c)
 	return reason == Rejected || reason == WouldChange
 }
 

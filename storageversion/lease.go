@@ -102,7 +102,7 @@ func (m *membership) keep(ctx context.Context) (at time.Time, joined, lost bool,
 	return at, err == nil, lost, err
 }
 
-// inherit returns an error while an earlier process may still write. over reports that it did until now.
+// inherit returns an error while an earlier process may still write. over is true once, when that wait has just ended.
 func (m *membership) inherit() (over bool, err error) {
 	i := m.inheritance
 	switch {

@@ -119,7 +119,8 @@ func newMembership(api *client, o *Options) (*membership, error) {
 // own, and wait for it before the process ends. While the API server does not answer Run tries again; the barrier and
 // the readiness check tell.
 //
-// It returns nil once everything is withdrawn. It returns an error if a write in flight did not finish within twice the
+// It returns nil once everything is withdrawn, or if it published nothing because an earlier process with its ID may
+// still write: the entries and the Lease are those of that process then. It returns an error if a write in flight did not finish within twice the
 // DrainTimeout, or if the API server did not take the withdrawal: other servers then drop the entries when the Lease
 // has expired.
 func (p *Publisher) Run(ctx context.Context) error {
@@ -216,7 +217,11 @@ func (p *Publisher) keepMembership(ctx context.Context) {
 		switch {
 		case err != nil:
 			p.gate.blamed(fmt.Errorf("keep the identity Lease: %w", err))
-			p.log.WarnContext(ctx, "The identity Lease could not be renewed", "error", err)
+			if inherited := (*errInherited)(nil); errors.As(err, &inherited) {
+				p.log.InfoContext(ctx, "Waiting until an earlier process has stopped writing", "reason", err)
+			} else {
+				p.log.WarnContext(ctx, "The identity Lease could not be renewed", "error", err)
+			}
 		case joined:
 			p.gate.joined(at)
 			select {

@@ -24,7 +24,8 @@
 //     Lease.
 //   - Doubt makes evidence weaker or Since later, never the reverse: if something cannot be read, the evidence is at
 //     most Sampled, and an unknown moment of change counts as the moment of our own first look.
-//   - Every hash that any server shows or publishes is in the view, even if it counts for nothing else.
+//   - Every hash that any server shows or publishes is in the view, even if it counts for nothing else. A version that
+//     is published has a hash if its kind is known.
 //   - A StorageVersion object outlives the servers that it names, and does not show servers that do not publish. It is
 //     agreement only if it names exactly the servers that live, and each of their processes has published what it
 //     writes.
@@ -34,7 +35,7 @@
 //
 // Limits: a kube-apiserver answers requests some seconds before its identity Lease appears. It can write unseen until
 // then, so a confirmation less than that time after the last write is not proof yet. An aggregated API server that
-// restarts within its pod leaves no trace.
+// does not publish and restarts within its pod leaves no trace.
 package agreement
 
 import (

@@ -189,7 +189,7 @@ func (g *gathering) look(ctx context.Context, source etcdaudit.Source, prefix st
 		}
 	}
 	if g.question.Target != nil {
-		if g.Declared, err = g.ReadDeclared(ctx); err != nil {
+		if g.Declared, err = g.ReadDeclared(ctx, false); err != nil {
 			return err
 		}
 	}

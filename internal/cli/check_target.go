@@ -87,7 +87,8 @@ func (env *environment) targetServer(ctx context.Context, where string) (*upgrad
 	if err != nil {
 		return nil, q.Explain("read the CustomResourceDefinitions of the target", err)
 	}
-	if target.Aggregated, err = q.ReadDeclared(ctx); err != nil {
+	// What is not known there is taken from this cluster, so what is forbidden there must not seem to be unknown.
+	if target.Aggregated, err = q.ReadDeclared(ctx, true); err != nil {
 		return nil, err
 	}
 	target.Table, err = env.targetTable(ctx, q, release)

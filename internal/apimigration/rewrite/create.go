@@ -75,7 +75,7 @@ func (s *creation) blockEmbedded() {
 
 func (s *creation) createFile(from *project.File, to layout.Home) error {
 	q := s.qualifiersOf(s.Old.Package.Types, from, "")
-	edits := slices.Concat(s.crds(from), s.references(from, to, q))
+	edits := slices.Concat(s.renamings(from), s.references(from, to, q))
 	if to == layout.NewPackage {
 		edits = slices.Concat(s.copyEdits(from), edits, s.Unregistered(from, layout.NewPackage),
 			s.versionLiterals(from),

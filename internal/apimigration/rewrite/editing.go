@@ -52,9 +52,9 @@ func (s *editing) references(file *project.File, viewer layout.Home, q *qualifie
 	return edits
 }
 
-// CRDs are the edits that rename what is declared in a file, in its code, and in comments of files that declare
-// or mention it.
-func (s *editing) crds(file *project.File) []source.Edit {
+// renamings returns the edits that rename the declarations of a file, in its code, and in comments of files that declare
+// or mention them.
+func (s *editing) renamings(file *project.File) []source.Edit {
 	var edits []source.Edit
 	known := map[*split.Declaration]bool{}
 	s.EachUse(file, []ast.Node{file.Syntax}, func(_ *ast.Ident, d *split.Declaration) { known[d] = true })

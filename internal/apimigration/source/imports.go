@@ -61,7 +61,8 @@ func FixImports(source []byte, add []Import, removable map[string]string) ([]byt
 			if one.Name != nil {
 				name = one.Name.Name
 			}
-			if ok && !mentioned[name] && name != "_" { // a blank import is there for its effect
+			// A blank import is there for its effect, and what a dot import brings in is used without its name.
+			if ok && !mentioned[name] && name != "_" && name != "." {
 				from, to := WholeLines(source, fset.Position(spec.Pos()).Offset, fset.Position(spec.End()).Offset)
 				gone = append(gone, Edit{from, to, ""})
 			}

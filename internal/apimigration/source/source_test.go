@@ -47,6 +47,11 @@ func TestImportsAreAddedNextToTheirLikeAndDroppedWhenUnused(t *testing.T) {
 			"package p\n\nimport \"fmt\"\nimport \"example.com/p/apis/shared\"\nimport apisv2 " +
 				"\"example.com/p/apis/v2\"\n\nvar _ = fmt.Sprint\n",
 		},
+		"one with a dot stays": {
+			"package p\n\nimport . \"fmt\"\n\nvar _ = Sprint\n",
+			"package p\n\nimport . \"fmt\"\nimport \"example.com/p/apis/shared\"\nimport apisv2 " +
+				"\"example.com/p/apis/v2\"\n\nvar _ = Sprint\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := FixImports([]byte(test.before), add, removable)

@@ -58,14 +58,14 @@ var declarationPaths = []string{
 }
 
 // ReadDeclared reads which versions API servers declare that they can decode. Where both APIs have an object of a
-// resource, that of kube-migrator's API counts. An API that is not served, or that the user may not read, declares
-// nothing.
-func (q *Client) ReadDeclared(ctx context.Context) (map[schema.GroupResource][]schema.GroupVersion, error) {
+// resource, that of kube-migrator's API counts. An API that is not served declares nothing. One that the user is
+// forbidden to read does not either, unless it is needed: then that is an error.
+func (q *Client) ReadDeclared(ctx context.Context, needed bool) (map[schema.GroupResource][]schema.GroupVersion, error) {
 	all := map[schema.GroupResource][]schema.GroupVersion{}
 	for _, path := range declarationPaths {
 		var raw json.RawMessage
 		err := q.Send(ctx, q.REST.Get().AbsPath(path), &raw)
-		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !needed {
 			continue
 		}
 		if err != nil {
