@@ -120,9 +120,9 @@ func newMembership(api *client, o *Options) (*membership, error) {
 // the readiness check tell.
 //
 // It returns nil once everything is withdrawn, or if it published nothing because an earlier process with its ID may
-// still write: the entries and the Lease are those of that process then. It returns an error if a write in flight did not finish within twice the
-// DrainTimeout, or if the API server did not take the withdrawal: other servers then drop the entries when the Lease
-// has expired.
+// still write: the entries and the Lease are those of that process then. It returns an error if a write in flight did
+// not finish within twice the DrainTimeout, or if the API server did not take the withdrawal: other servers then drop
+// the entries when the Lease has expired.
 func (p *Publisher) Run(ctx context.Context) error {
 	if !p.started.CompareAndSwap(false, true) {
 		return errors.New("the publisher of storage versions was run before")
