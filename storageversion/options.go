@@ -53,7 +53,8 @@ type Options struct {
 	// and 16 random digits. A process whose ID another process used waits until the Lease of that is deleted or has
 	// expired, so choose an ID of your own only where no two processes share it at one time. The name of a StatefulSet's
 	// pod is one: the server keeps its entries if its container is restarted within the LeaseDuration. It waits in this
-	// case, too: the earlier process may still be writing.
+	// case, too: the earlier process may still be writing. Do not choose an ID for pods in the network of their host that
+	// are replaced there one by one: the new process would end the writes of the old one before that has drained.
 	ID string
 	// Namespace is where the identity Leases are. Default: kube-system, which is where kube-migrator looks for them.
 	// All servers of one resource must use the same.

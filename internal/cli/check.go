@@ -53,8 +53,9 @@ Without a target, a resource is safe if all of it is stored in the version that 
 CustomResourceDefinition has the version in spec.versions; a built-in resource, if the release can, according to real API
 servers of these releases: ` + upgrade.KnownRange() + `. A release of Kubernetes tells nothing about the resources of
 aggregated API servers: of these, the versions count that their API servers at --target-server declare as decodable
-(StorageVersion), such as those of a test cluster with the API server's new release. Where they declare nothing there,
-check expects that they stay as they are in this cluster.
+(StorageVersion), such as those of a test cluster with the API server's new release. Use one in which no other release has
+run: the entry of a server that is gone counts until it is removed. Where API servers declare nothing there, check expects
+that they stay as they are in this cluster.
 
 --explain reads no cluster. It shows, up to --target-version or the newest known release, which release stores a built-in
 resource in another version than the release before, and which versions it can no longer decode.
