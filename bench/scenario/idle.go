@@ -52,7 +52,7 @@ func idle() Scenario {
 				return err
 			}
 			defer controller.Stop()
-			waiting, cancel := context.WithTimeout(ctx, b.duration(1800, 150))
+			waiting, cancel := context.WithTimeout(ctx, b.duration(1800, 900))
 			defer cancel()
 			err = controller.Await(waiting, func() (bool, error) { return allSucceeded(waiting, l, resources) })
 			if err != nil {
