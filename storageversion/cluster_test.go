@@ -216,7 +216,7 @@ func removedByOthers(t *testing.T, c *testbed.Cluster) {
 		}
 	})
 	Eventually(t, "the publisher is ready", p.ready)
-	status := MigrationAPI.path() + "/" + objectName(widgets) + "/status"
+	status := MigrationAPI.path() + "/" + ObjectName(widgets) + "/status"
 	foreign := `{"type":"Foreign","status":"True","reason":"Other","message":"of another program"}`
 	code, raw, err := c.Servers[0].Do(t.Context(), http.MethodPatch, status,
 		[]byte(`{"status":{"storageVersions":[],"commonEncodingVersion":null,"conditions":[`+foreign+`]}}`))
@@ -237,7 +237,7 @@ func removedByOthers(t *testing.T, c *testbed.Cluster) {
 		t.Error(err)
 	}
 	// The next subtests expect an object of their own.
-	if code, raw, err := c.Servers[0].Do(t.Context(), http.MethodDelete, MigrationAPI.path()+"/"+objectName(widgets),
+	if code, raw, err := c.Servers[0].Do(t.Context(), http.MethodDelete, MigrationAPI.path()+"/"+ObjectName(widgets),
 		nil); err != nil || code != http.StatusOK {
 		t.Fatalf("%d %v: %s", code, err, raw)
 	}

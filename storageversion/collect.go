@@ -144,7 +144,7 @@ func (c *Collector) collect(ctx context.Context, read *object) error {
 
 // isRecorded reports whether what the object says is recorded.
 func (c *Collector) isRecorded(read *object) bool {
-	return c.recorded == nil || c.recorded(resourceOf(read.Metadata.Name),
+	return c.recorded == nil || c.recorded(ResourceOf(read.Metadata.Name),
 		read.Metadata.UID+"/"+read.Metadata.ResourceVersion)
 }
 

@@ -182,7 +182,7 @@ func TestTheEntryOfAServerThatStartsMeanwhileStays(t *testing.T) {
 func TestNothingIsRemovedBeforeItIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &collected{t: t, memory: &memory{objects: map[string]map[string]any{}}}
-		path := MigrationAPI.path() + "/" + objectName(widgets)
+		path := MigrationAPI.path() + "/" + ObjectName(widgets)
 		state := func() string {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -245,7 +245,7 @@ func TestAnObjectWithoutEntriesGoes(t *testing.T) {
 		for c.entryOf("leaves") != "" {
 			time.Sleep(time.Second)
 		}
-		path, emptied := MigrationAPI.path()+"/"+objectName(widgets), time.Now()
+		path, emptied := MigrationAPI.path()+"/"+ObjectName(widgets), time.Now()
 		exists := func() bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()

@@ -151,7 +151,7 @@ func Eventually(t *testing.T, what string, done func() bool) {
 // published reads the status of a resource's object.
 func published(t *testing.T, c *testbed.Cluster, api API, r schema.GroupResource) *object {
 	t.Helper()
-	code, raw, err := c.Servers[0].Do(t.Context(), http.MethodGet, api.path()+"/"+objectName(r), nil)
+	code, raw, err := c.Servers[0].Do(t.Context(), http.MethodGet, api.path()+"/"+ObjectName(r), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

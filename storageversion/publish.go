@@ -102,7 +102,7 @@ func (p *publication) sweep(ctx context.Context) error {
 
 func (p *publication) sweepOne(ctx context.Context, found *object, generation int) error {
 	stored := slices.ContainsFunc(
-		p.order, func(r schema.GroupResource) bool { return objectName(r) == found.Metadata.Name },
+		p.order, func(r schema.GroupResource) bool { return ObjectName(r) == found.Metadata.Name },
 	)
 	if stored || found.Status.find(p.id) == nil {
 		return nil
@@ -208,7 +208,7 @@ func (p *publication) read(ctx context.Context, r schema.GroupResource, path str
 	if !hasStatus(err, http.StatusNotFound) {
 		return read, err
 	}
-	created := object{TypeMeta: p.kind(), Metadata: metadata{Name: objectName(r)}}
+	created := object{TypeMeta: p.kind(), Metadata: metadata{Name: ObjectName(r)}}
 	return read, p.api.do(ctx, http.MethodPost, p.group.path(), nil, created, &read)
 }
 
@@ -290,23 +290,24 @@ func (p *publication) bury(ctx context.Context) error {
 }
 
 func (p *publication) path(r schema.GroupResource) (string, error) {
-	return apipath.Join(p.group.path(), objectName(r))
+	return apipath.Join(p.group.path(), ObjectName(r))
 }
 
 func (p *publication) kind() metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: string(p.group) + "/v1alpha1", Kind: "StorageVersion"}
 }
 
-// objectName is <group>.<resource>, with "core" for the core group.
-func objectName(r schema.GroupResource) string {
+// ObjectName returns the name of the StorageVersion of a resource: <group>.<resource>, with "core" for the core group.
+func ObjectName(r schema.GroupResource) string {
 	if r.Group == "" {
 		return "core." + r.Resource
 	}
 	return r.Group + "." + r.Resource
 }
 
-// resourceOf is the inverse of objectName: no plural name has a dot.
-func resourceOf(name string) schema.GroupResource {
+// ResourceOf returns the resource that a StorageVersion of a name is about. It is the inverse of ObjectName: no plural
+// name has a dot.
+func ResourceOf(name string) schema.GroupResource {
 	at := strings.LastIndexByte(name, '.')
 	r := schema.GroupResource{Group: name[:max(at, 0)], Resource: name[at+1:]}
 	if r.Group == "core" {
@@ -315,7 +316,7 @@ func resourceOf(name string) schema.GroupResource {
 	return r
 }
 
-func compare(a, b schema.GroupResource) int { return strings.Compare(objectName(a), objectName(b)) }
+func compare(a, b schema.GroupResource) int { return strings.Compare(ObjectName(a), ObjectName(b)) }
 
 // pause waits for about as long as it is told, between half and the whole: servers that start at once should not meet
 // again.

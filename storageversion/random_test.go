@@ -123,7 +123,7 @@ func (m *memory) store(path string, o map[string]any) map[string]any {
 func (m *memory) entryOf(server string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	raw, _ := json.Marshal(m.objects[MigrationAPI.path()+"/"+objectName(widgets)])
+	raw, _ := json.Marshal(m.objects[MigrationAPI.path()+"/"+ObjectName(widgets)])
 	var o object
 	if json.Unmarshal(raw, &o) != nil {
 		return ""

@@ -177,7 +177,7 @@ func (d *declarations) all(ctx context.Context) (map[schema.GroupResource][]decl
 			return nil, fmt.Errorf("decode StorageVersions of %s: %w", api, err)
 		}
 		for i := range list.Items {
-			r := declaredResource(list.Items[i].Metadata.Name)
+			r := storageversion.ResourceOf(list.Items[i].Metadata.Name)
 			found[r] = append(found[r], list.Items[i].declaration(api))
 		}
 	}
@@ -199,7 +199,7 @@ func (d *declarations) of(ctx context.Context, target migrate.Target) ([]declara
 	if unserved && time.Since(since) < unservedFor {
 		return nil, nil
 	}
-	body, _, err := d.client.get(ctx, objectPath(storageVersionsPath(api), declaredName(target.GroupResource())))
+	body, _, err := d.client.get(ctx, objectPath(storageVersionsPath(api), storageversion.ObjectName(target.GroupResource())))
 	if d.missing(api, err) || statusOf(err) == http.StatusNotFound {
 		return nil, nil
 	}
@@ -227,23 +227,3 @@ func (d *declarations) missing(api string, err error) bool {
 }
 
 func storageVersionsPath(api string) string { return "/apis/" + api + "/v1alpha1/storageversions" }
-
-// coreName stands for the core group in names of StorageVersions.
-const coreName = "core"
-
-func declaredName(r schema.GroupResource) string {
-	if r.Group == "" {
-		return coreName + "." + r.Resource
-	}
-	return r.Group + "." + r.Resource
-}
-
-// declaredResource is the inverse of declaredName. No plural name contains a dot.
-func declaredResource(name string) schema.GroupResource {
-	i := strings.LastIndexByte(name, '.')
-	r := schema.GroupResource{Group: name[:max(i, 0)], Resource: name[i+1:]}
-	if r.Group == coreName {
-		r.Group = ""
-	}
-	return r
-}

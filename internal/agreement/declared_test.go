@@ -13,6 +13,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/migrate"
+	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
 // named is twoLive with names of Leases, in addition to two servers of another kind.
@@ -219,8 +220,8 @@ func TestNamesOfStorageVersions(t *testing.T) {
 		"apps.deployments":              {Group: "apps", Resource: "deployments"},
 		"resource.k8s.io.deviceclasses": {Group: "resource.k8s.io", Resource: "deviceclasses"},
 	} {
-		if got := declaredResource(name); got != want || declaredName(got) != name {
-			t.Errorf("%s is of %v, whose object is named %s", name, got, declaredName(got))
+		if got := storageversion.ResourceOf(name); got != want || storageversion.ObjectName(got) != name {
+			t.Errorf("%s is of %v, whose object is named %s", name, got, storageversion.ObjectName(got))
 		}
 	}
 	if got := (entry{version: "v1"}).hash("Event"); got != "r2yiGXH7wu8=" {

@@ -270,8 +270,8 @@ func TestWhatAStorageVersionObjectDeclares(t *testing.T) {
 			if err := json.Unmarshal([]byte(test.object), &v); err != nil {
 				t.Fatal(err)
 			}
-			if v.resource() != test.resource || v.version() != test.version {
-				t.Errorf("it declares %v of %v, want %v of %v", v.version(), v.resource(), test.version, test.resource)
+			if resource := storageversion.ResourceOf(v.Metadata.Name); resource != test.resource || v.version() != test.version {
+				t.Errorf("it declares %v of %v, want %v of %v", v.version(), resource, test.version, test.resource)
 			}
 		})
 	}

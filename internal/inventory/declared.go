@@ -6,13 +6,13 @@ package inventory
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/migrate"
+	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
 // The APIs in which API servers publish what they store: that of kube-apiserver for built-in resources, and ours for
@@ -44,7 +44,7 @@ func readDeclarations(ctx context.Context, client rest.Interface, served func(gr
 		all[api] = map[schema.GroupResource]schema.GroupVersion{}
 		for _, item := range list.Items {
 			if gv := item.version(); gv.Version != "" {
-				all[api][item.resource()] = gv
+				all[api][storageversion.ResourceOf(item.Metadata.Name)] = gv
 			}
 		}
 	}
@@ -64,17 +64,6 @@ type storageVersion struct {
 // encoding is the entry of one server.
 type encoding struct {
 	Version string `json:"encodingVersion"`
-}
-
-// resource returns the resource that the object is about, from its name: group.resource, with core for the core group.
-// No plural name contains a dot.
-func (v storageVersion) resource() schema.GroupResource {
-	i := strings.LastIndexByte(v.Metadata.Name, '.')
-	r := schema.GroupResource{Group: v.Metadata.Name[:max(i, 0)], Resource: v.Metadata.Name[i+1:]}
-	if r.Group == "core" {
-		r.Group = ""
-	}
-	return r
 }
 
 // version returns the version in which all servers encode, or zero if they differ or none is named.

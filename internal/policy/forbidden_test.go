@@ -34,7 +34,7 @@ var forbidden = []rule{
 		prefix:   "sigs.k8s.io/crdify",
 		within:   []string{"cmd/api-migrator", "internal/apimigration"},
 		binaries: true,
-		reason:   "only who writes definitions compares them in full",
+		reason:   "only the code that writes CRDs compares them in full",
 	},
 	{
 		prefix:      "k8s.io/kubectl",

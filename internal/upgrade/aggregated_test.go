@@ -36,6 +36,8 @@ func TestWhatAnAggregatedAPIServerDeclaresDecides(t *testing.T) {
 	opaque.State.PersistedVersions, opaque.State.CurrentVersion = []string{"as-the-author-likes"}, ""
 	opaque.State.PersistedStorageVersionHashes = []string{"as-the-author-likes"}
 	opaque.State.CurrentStorageVersionHash = "as-the-author-likes"
+	opaqueAndEmpty := opaque
+	opaqueAndEmpty.Empty = true
 	server := func(versions ...string) Question {
 		q := going(t, "1.37")
 		q.Target.Name, q.Target.CRDs = "new", map[schema.GroupResource]CRD{}
@@ -78,6 +80,8 @@ func TestWhatAnAggregatedAPIServerDeclaresDecides(t *testing.T) {
 			verdict{Undetermined, "its API servers at new declare versions, and the hash as-the-author-likes is that " +
 				"of none that is known", "kube-migrator check widgets.demo.example.com --snapshot FILE",
 				ByStorageState}, nil},
+		"a hash that only its author knows, and no objects": {server("v1"), opaqueAndEmpty,
+			verdict{Safe, "there are no objects", "", ByCount}, nil},
 		"without a target only the present version is wanted": {
 			question(), stored(widgetVersions("v1", "v2"), "v1", "v2"),
 			verdict{Unsafe, "its StorageState says that objects may be stored as v1, not only as v2", request,

@@ -8,10 +8,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
 // Declared parses what API servers declare they can decode: a list of StorageVersions of either API, as JSON. If
@@ -36,15 +37,11 @@ func Declared(list []byte) (map[schema.GroupResource][]schema.GroupVersion, erro
 	}
 	all := map[schema.GroupResource][]schema.GroupVersion{}
 	for _, item := range declared.Items {
-		at := strings.LastIndex(item.Metadata.Name, ".")
 		servers := item.Status.StorageVersions
-		if at < 0 || len(servers) == 0 {
+		if len(servers) == 0 {
 			continue
 		}
-		resource := schema.GroupResource{Group: item.Metadata.Name[:at], Resource: item.Metadata.Name[at+1:]}
-		if resource.Group == "core" {
-			resource.Group = ""
-		}
+		resource := storageversion.ResourceOf(item.Metadata.Name)
 		var versions []schema.GroupVersion
 		for _, text := range servers[0].DecodableVersions {
 			gv, err := schema.ParseGroupVersion(text)

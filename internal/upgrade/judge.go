@@ -57,7 +57,7 @@ func (q Question) Judge(f Facts) Finding {
 		return q.gone(f, finding)
 	case b.doubt != "":
 		return q.migrated(f, finding, Undetermined, b.doubt)
-	case len(bad) > 0:
+	case empty && (len(bad) > 0 || unnamed != ""):
 		finding.Source = ByCount
 		return finding.is(Safe, "there are no objects", "")
 	case unnamed != "":
