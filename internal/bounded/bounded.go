@@ -1,21 +1,19 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bounded bounds what API servers answer (I6).
+// Package bounded bounds the answers of API servers (I6).
 //
-// An API server, and an aggregated one in particular, is software of other people: it may answer without an end, with
-// a list of a million empty elements, or with a list whose pages never end. This package owns the limits: Transport
-// counts the bytes of every answer while they are read, List counts the elements while they are decoded, and Pages
-// follows the pages.
+// An API server, in particular an aggregated one, may be faulty or hostile: its answer may not end, may contain a list
+// of a million empty elements, or may be a list whose pages never end. This package owns the limits: Transport counts
+// the bytes of every answer while they are read, List counts the elements while they are decoded, and Pages follows the
+// pages. The package does not decide what an answer means.
 //
 // Invariants:
 //   - Bytes are counted after decompression: a small compressed answer cannot become a large one.
-//   - Nothing is cut silently: an answer beyond its limit is an error that names the limit, the host and the path. A
-//     failure beyond its limit keeps its HTTP status, which callers decide by, and its message says that the rest was
-//     not read.
-//   - A watch has no end and no limit.
-//
-// It decides nothing about what an answer means.
+//   - No answer is truncated silently: an answer beyond its limit is an error that names the limit, the host and the
+//     path. A failure beyond its limit keeps its HTTP status, by which callers decide, and its message says that the
+//     rest was not read.
+//   - A watch does not end and has no limit.
 package bounded
 
 import (
@@ -35,26 +33,26 @@ import (
 // ErrTooLarge says that an answer has more bytes or more elements than may be read; test with errors.Is.
 var ErrTooLarge = errors.New("answer too large")
 
-// The limits, in bytes. Each is several times what clusters in use answer.
+// The limits, in bytes. Each is several times the largest answer of real clusters.
 const (
-	// Discovery bounds a document of /api, /apis or a group-version. An entry has about 350 bytes, so this is 6,000
-	// resources.
+	// Discovery bounds a document of /api, /apis or a group-version. An entry has about 350 bytes, so the limit is
+	// about 6,000 resources.
 	Discovery = 2 << 20
-	// ObjectMetadata bounds the metadata of one object. etcd takes objects of at most 1.5 MiB by default.
+	// ObjectMetadata bounds the metadata of one object. etcd accepts objects of at most 1.5 MiB by default.
 	ObjectMetadata = 2 << 20
 	// Failure bounds an answer whose status is 400 or greater.
 	Failure = 512 << 10
-	// Document bounds everything else: lists, whole objects. The largest that is asked for is a page of
-	// CustomResourceDefinitions, which is decoded while it arrives.
+	// Document bounds all other answers: lists, complete objects. The largest is a page of CustomResourceDefinitions,
+	// which is decoded while it arrives.
 	Document = 64 << 20
 )
 
-// TooLargeError is an ErrTooLarge about the bytes of one answer.
+// TooLargeError is the ErrTooLarge of one answer.
 type TooLargeError struct {
 	Host, Method, Path string
 	// Status is the answer's HTTP status.
 	Status int
-	// Limit is what may be read, in bytes.
+	// Limit is how many bytes may be read.
 	Limit int64
 }
 
@@ -74,16 +72,16 @@ func size(bytes int64) string {
 
 type limitKey struct{}
 
-// WithLimit returns a context for requests whose successful answers have at most that many bytes, whatever their kind.
+// WithLimit returns a context that sets the limit of successful answers to its requests.
 func WithLimit(ctx context.Context, bytes int64) context.Context {
 	return context.WithValue(ctx, limitKey{}, bytes)
 }
 
-// Transport returns a RoundTripper whose answers cannot be read beyond their limit. It must see decompressed answers,
+// Transport returns a RoundTripper whose answers cannot be read beyond their limit. It must get decompressed answers,
 // as a wrapper of http.Transport does. Wrapping twice is harmless.
 func Transport(next http.RoundTripper) http.RoundTripper { return &transport{next: next} }
 
-// Config returns a copy of a configuration all of whose clients are bounded.
+// Config returns a copy of a configuration. The answers to all clients made from it are bounded.
 func Config(config *rest.Config) *rest.Config {
 	c := rest.CopyConfig(config)
 	c.Wrap(Transport)
@@ -113,8 +111,7 @@ func (b *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// boundFailure reads a failure, and puts one of our own in the place of one that is too large: the same status, with
-// the reason.
+// boundFailure reads a failure. It replaces one that is too large by a Status with the same code and the reason.
 func boundFailure(request *http.Request, response *http.Response) (*http.Response, error) {
 	raw, err := io.ReadAll(response.Body)
 	response.Body.Close()
@@ -124,7 +121,7 @@ func boundFailure(request *http.Request, response *http.Response) (*http.Respons
 			Code: int32(response.StatusCode), Message: err.Error(), //nolint:gosec // it has three digits
 		})
 		response.Header.Set("Content-Type", "application/json")
-		response.Header.Del("Content-Encoding") // where what decompresses is outside
+		response.Header.Del("Content-Encoding") // an outer RoundTripper would decompress it
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read failure of %s: %w", request.URL.Host, err)
@@ -133,7 +130,7 @@ func boundFailure(request *http.Request, response *http.Response) (*http.Respons
 	return response, nil
 }
 
-// Read sends a request and returns the answer. An error has what the API server said, or is a TooLargeError.
+// Read sends a request and returns the answer. The error contains the API server's message, or is a TooLargeError.
 func Read(ctx context.Context, request *rest.Request) ([]byte, error) {
 	body, err := request.Stream(ctx)
 	if err != nil {
@@ -143,10 +140,10 @@ func Read(ctx context.Context, request *rest.Request) ([]byte, error) {
 	return io.ReadAll(body)
 }
 
-// WrappedRoundTripper lets client-go find what is below.
+// WrappedRoundTripper lets client-go find the wrapped RoundTripper.
 func (b *transport) WrappedRoundTripper() http.RoundTripper { return b.next }
 
-// limitOf is the limit of an answer; limited is false for one that may go on indefinitely.
+// limitOf returns the limit of an answer. limited is false if the answer may continue indefinitely.
 func limitOf(request *http.Request, response *http.Response) (bytes int64, limited bool) {
 	if response.StatusCode >= http.StatusBadRequest {
 		return Failure, true
@@ -171,8 +168,8 @@ func isWatch(request *http.Request) bool {
 	return watch == "true" || watch == "1"
 }
 
-// isDiscovery reports whether the path is that of a document of groups, versions or resources. A kubeconfig's address
-// may have a path of its own before it.
+// isDiscovery reports whether the path is that of a discovery document. The address in a kubeconfig may add a prefix to
+// the path.
 func isDiscovery(path string) bool {
 	segments := strings.Split(strings.Trim(path, "/"), "/")
 	for i, s := range segments {
@@ -193,7 +190,8 @@ type body struct {
 	tooLarge *TooLargeError
 }
 
-// Read implements io.Reader. One byte beyond the limit tells an answer that is too large from one that just fits.
+// Read implements io.Reader. It reads one byte more than the limit, to distinguish an answer that is too large from one
+// that just fits.
 func (b *body) Read(p []byte) (int, error) {
 	if b.left < 0 {
 		return 0, b.tooLarge
@@ -208,7 +206,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// cut bounds what a server's own words add to a message.
+// cut shortens text from a server in a message.
 func cut(text string) string {
 	const most = 256
 	if len(text) <= most {

@@ -11,23 +11,22 @@ import (
 const (
 	// pageBytes bounds one page of EachPage. JSON takes several times its size while it is decoded.
 	pageBytes = 8 << 20
-	// firstPage and mostPage are how many objects are asked for at first, and at most.
+	// firstPage is how many objects the first request asks for, and mostPage how many any request asks for at most.
 	firstPage, mostPage = 50, 500
 )
 
-// Page is one page of a list as its reader knows it.
+// Page is what EachPage has to know of a page.
 type Page struct {
-	// Continue is its continue token; empty: it is the last one.
+	// Continue is the continue token; it is empty on the last page.
 	Continue string
-	// Identities of its objects, for finding out that the list has no end.
+	// Identities identify the objects on the page. By them, EachPage notices a list that does not end.
 	Identities []string
 }
 
-// EachPage reads a list of objects of unknown size, page by page, with at most some 8 MiB of answers in memory at a
-// time (I6): it asks for fewer objects where a page has more bytes than that, and for more where it has fewer. A single
-// object that is larger is ErrTooLarge. read sends one request with the given limit and continue token, under the
-// context that it is given, through a client that is bounded (Config). It is called again for the same page after an
-// ErrTooLarge.
+// EachPage reads a list of objects of unknown size page by page, with at most about 8 MiB of answers in memory at a
+// time (I6): if a page has more bytes, it asks for fewer objects; after each page, it asks for more. A single object
+// that is larger is an ErrTooLarge. read sends one request with the given context, limit and continue token through a
+// client that is bounded (Config). After an ErrTooLarge, it is called again for the same page.
 func EachPage(ctx context.Context, read func(ctx context.Context, limit int64, token string) (Page, error)) error {
 	var pages Pages
 	token := ""

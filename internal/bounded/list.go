@@ -9,10 +9,11 @@ import (
 	"fmt"
 )
 
-// maxElements bounds a List. An element of three bytes may become hundreds in memory, so bytes alone bound nothing.
+// maxElements bounds a List. An element of three bytes may take hundreds of bytes in memory, so a limit in bytes is not
+// enough.
 const maxElements = 10_000
 
-// List is a JSON array of at most 10,000 elements: a longer one is ErrTooLarge, found before it is decoded.
+// List is a JSON array of at most 10,000 elements. Decoding a longer one stops with ErrTooLarge.
 type List[T any] []T
 
 // UnmarshalJSON implements json.Unmarshaler.

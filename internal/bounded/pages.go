@@ -9,35 +9,35 @@ import (
 	"hash/maphash"
 )
 
-// ErrEndless says that the pages of a list have no end; test with errors.Is.
+// ErrEndless says that the pages of a list do not end; test with errors.Is.
 var ErrEndless = errors.New("the list has no end")
 
 const (
-	// maxEmptyPages bounds the pages without an object in a row. Kubernetes' own API servers send none; an aggregated
-	// one may filter what it has read.
+	// maxEmptyPages bounds the pages without an object in a row. A kube-apiserver sends none; an aggregated API server
+	// may filter the objects of a page.
 	maxEmptyPages = 100
-	// maxObjects bounds the objects of one list: several times what an etcd of 8 GiB can hold.
+	// maxObjects bounds the objects of one list: several times as many as an etcd of 8 GiB can store.
 	maxObjects = 10_000_000
-	// maxToken bounds a continue token, in bytes. It goes into the next request's address; those of kube-apiservers
-	// hold a key.
+	// maxToken bounds the bytes of a continue token, which is a part of the next request's URL. The token of a
+	// kube-apiserver contains a key.
 	maxToken = 16 << 10
 )
 
-// Pages follows one list from page to page and finds out that it has no end: a continue token or a page that repeats, a
-// hundred pages in a row without an object, more objects than there can be. It remembers one token and one page,
-// however many there are: after 1, 2, 4, 8… pages it takes the present one, so that a cycle of any length is found
-// after at most three times its length (R. Brent, An improved Monte Carlo factorization algorithm, 1980). The zero
-// value is ready.
+// Pages follows one list from page to page, and notices if it does not end: if a continue token or a page repeats, if a
+// hundred pages in a row have no object, or if there are more objects than etcd can store. It remembers only one token
+// and one page: after 1, 2, 4, 8, … pages it remembers the current ones, so it notices a cycle of any length after at
+// most three times that length (R. Brent, An improved Monte Carlo factorization algorithm, 1980). The zero value is
+// ready to use.
 type Pages struct {
 	seed         maphash.Seed
-	seen, until  int64
+	count, until int64
 	token        string
 	page         uint64
 	empty, total int64
 }
 
-// Next takes in a page: the identities of its objects, and its continue token. It returns an ErrEndless where another
-// page must not be asked for.
+// Next adds a page: the identities of its objects, and its continue token. It returns an ErrEndless if the caller must
+// not request another page.
 func (p *Pages) Next(token string, identities func(yield func(string) bool)) error {
 	if p.until == 0 {
 		p.seed, p.until = maphash.MakeSeed(), 1
@@ -61,16 +61,16 @@ func (p *Pages) Next(token string, identities func(yield func(string) bool)) err
 	case len(token) > maxToken:
 		return fmt.Errorf("%w: a continue token has %d bytes, and at most %d are followed",
 			ErrEndless, len(token), maxToken)
-	case p.seen > 0 && token == p.token:
+	case p.count > 0 && token == p.token:
 		return fmt.Errorf("%w: a continue token came for the second time", ErrEndless)
-	case p.seen > 0 && objects > 0 && page == p.page:
+	case p.count > 0 && objects > 0 && page == p.page:
 		return fmt.Errorf("%w: a page of %d objects came for the second time", ErrEndless, objects)
 	case p.empty >= maxEmptyPages:
 		return fmt.Errorf("%w: %d pages in a row had no object", ErrEndless, p.empty)
 	case p.total > maxObjects:
 		return fmt.Errorf("%w: it has more than %d objects", ErrEndless, maxObjects)
 	}
-	if p.seen++; p.seen == p.until {
+	if p.count++; p.count == p.until {
 		p.token, p.page, p.until = token, page, 2*p.until
 	}
 	return nil
