@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/identity"
 )
 
 // leasesPerList bounds one list of Leases (I6). Servers that it leaves out are asked for by name.
@@ -26,7 +27,7 @@ type census struct {
 	namespace string // of the identity Leases
 	// everywhere makes it look for a server's Lease in all namespaces, if neither namespace nor kube-system has it.
 	everywhere bool
-	seen       observations
+	observed   observations
 
 	// The present pass. members are the servers that were members at some moment of it, expired are the expired Leases
 	// that it found, by path, and next is how long the Lease that expires first can still count.
@@ -38,9 +39,9 @@ type census struct {
 
 // begin starts another pass.
 func (c *census) begin() {
-	c.seen.forget()
+	c.observed.forget()
 	c.members, c.listed, c.expired = map[string]bool{}, false, map[string]*coordinationv1.Lease{}
-	c.next = 2 * unstatedDuration
+	c.next = 2 * identity.UnstatedDuration
 }
 
 // gone returns which of the servers are not members. It reads the Leases of these after it was called: a caller that
@@ -79,7 +80,7 @@ func (c *census) list(ctx context.Context) error {
 		return err
 	}
 	var list coordinationv1.LeaseList
-	query := url.Values{"labelSelector": {identityLabel}, "limit": {leasesPerList}}
+	query := url.Values{"labelSelector": {identity.Label}, "limit": {leasesPerList}}
 	if err := c.api.do(ctx, http.MethodGet, path, query, nil, &list); err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func (c *census) elsewhere(ctx context.Context, id string) (bool, error) {
 
 // hasExpired notes a Lease as it was just read, and reports whether it has expired.
 func (c *census) hasExpired(lease *coordinationv1.Lease) bool {
-	left := c.seen.left(lease)
+	left := c.observed.left(lease)
 	if left > 0 {
 		c.next = min(c.next, left)
 	}

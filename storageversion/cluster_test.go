@@ -124,7 +124,9 @@ func killedBetweenWrites(t *testing.T, c *testbed.Cluster, api API) {
 			})
 			Eventually(t, "the publisher is killed, or done", func() bool { return killed.died() || killed.ready() })
 			for _, r := range resources {
-				open := killed.gate.check(r.GroupResource) == nil
+				killed.gate.mu.Lock()
+				open := killed.gate.checkLocked(r.GroupResource) == nil
+				killed.gate.mu.Unlock()
 				o := published(t, c, api, r.GroupResource)
 				checkTrue(t, o)
 				if open && !o.Status.publishes(killed.entries.entries[r.GroupResource]) {

@@ -45,8 +45,8 @@ const (
 //     compare the times in a Lease with a clock. Its holder stops writing earlier (see Barrier).
 //   - A server whose Lease may be in a namespace that cannot be read counts as live.
 //
-// An entry may be the only trace of what a crashed server wrote. So the Collector changes only objects that are recorded
-// in the state in which it has read them.
+// An entry may be the only trace of what a crashed server wrote. So the Collector changes only objects that are
+// recorded in the state in which it has read them.
 //
 // Its methods may not be called concurrently.
 type Collector struct {
@@ -60,9 +60,10 @@ type Collector struct {
 }
 
 // NewCollector returns a Collector that sends its requests with config, which it does not change. It asks recorded
-// whether a migrator has recorded the versions in the StorageVersion of a resource, as they were in a state: the object's
-// UID, "/" and its resourceVersion. Until then it leaves the object alone, and looks at it again soon. nil records
-// nothing, and removes at once. logger receives what is removed; nil discards it. NewCollector sends no request.
+// whether a migrator has recorded the versions in the StorageVersion of a resource, as they were in a state: the
+// object's UID, "/" and its resourceVersion. Until then it leaves the object alone, and looks at it again soon. nil
+// records nothing, and removes at once. logger receives what is removed; nil discards it. NewCollector sends no
+// request.
 //
 // It needs the permissions to get, list and delete storageversions (migration.k8s.io), to update
 // storageversions/status, to get and list leases in kube-system, and to list leases in all namespaces.
@@ -77,7 +78,7 @@ func NewCollector(config *rest.Config, recorded func(resource schema.GroupResour
 	}
 	return &Collector{
 		api: api, recorded: recorded, empty: observations{}, log: logger,
-		census: &census{api: api, namespace: metav1.NamespaceSystem, everywhere: true, seen: observations{}},
+		census: &census{api: api, namespace: metav1.NamespaceSystem, everywhere: true, observed: observations{}},
 	}, nil
 }
 

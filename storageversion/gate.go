@@ -166,13 +166,7 @@ func (g *gate) knows(r schema.GroupResource) bool {
 	return ok
 }
 
-// check returns why writes to a resource may not begin.
-func (g *gate) check(r schema.GroupResource) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.checkLocked(r)
-}
-
+// checkLocked returns why writes to a resource may not begin.
 func (g *gate) checkLocked(r schema.GroupResource) error {
 	s := g.resources[r]
 	switch {

@@ -13,13 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
-)
-
-const (
-	identityLabel = "apiserver.kubernetes.io/identity"
-	hostLabel     = "kubernetes.io/hostname"
-	// unstatedDuration is that of a Lease that states none: that of kube-apiserver's identity Leases.
-	unstatedDuration = time.Hour
+	"github.com/kube-migrator/kube-migrator/internal/identity"
 )
 
 func leasesPath(namespace string) (string, error) {
@@ -134,8 +128,8 @@ func (m *membership) read(ctx context.Context) error {
 
 // take creates the Lease, or takes it over: from a process that has not renewed it for its whole duration, or, as the
 // first thing that this process does, from an earlier process of the same host, whose entries then stay (inheritance).
-// A process that has lost the Lease takes it back only once it has expired: otherwise two processes that run with one ID
-// by mistake would take it from each other all the time.
+// A process that has lost the Lease takes it back only once it has expired: otherwise two processes that run with one
+// ID by mistake would take it from each other all the time.
 func (m *membership) take(ctx context.Context) (time.Time, error) {
 	var lease coordinationv1.Lease
 	err := m.api.do(ctx, http.MethodGet, m.objectPath, nil, nil, &lease)
@@ -160,8 +154,8 @@ func (m *membership) take(ctx context.Context) (time.Time, error) {
 
 // isOfThisHost reports whether a process on this host, or in a container of this pod, holds the Lease.
 func (m *membership) isOfThisHost(lease *coordinationv1.Lease) bool {
-	host := m.template.Labels[hostLabel]
-	return host != "" && lease.Labels[hostLabel] == host
+	host := m.template.Labels[identity.HostLabel]
+	return host != "" && lease.Labels[identity.HostLabel] == host
 }
 
 func (m *membership) create(ctx context.Context) (time.Time, error) {
@@ -239,7 +233,7 @@ func secondsOf(lease *coordinationv1.Lease) int32 {
 	if s := lease.Spec.LeaseDurationSeconds; s != nil && *s > 0 {
 		return *s
 	}
-	return int32(unstatedDuration / time.Second)
+	return int32(identity.UnstatedDuration / time.Second)
 }
 
 // observations is since when Leases were seen as they are. A Lease counts as expired once it was seen unchanged for its
@@ -255,8 +249,8 @@ type observation struct {
 
 // forget forgets Leases that were not seen for a long time: they are gone.
 func (o observations) forget() {
-	for key, seen := range o {
-		if surely(seen.last) > 2*unstatedDuration {
+	for key, known := range o {
+		if surely(known.last) > 2*identity.UnstatedDuration {
 			delete(o, key)
 		}
 	}
@@ -264,13 +258,13 @@ func (o observations) forget() {
 
 // unchanged notes an object as it was just read, and returns for how long it was seen as it is.
 func (o observations) unchanged(key, version string) time.Duration {
-	seen, ok := o[key]
-	if !ok || seen.version != version {
-		seen = observation{version: version, since: time.Now()}
+	known, ok := o[key]
+	if !ok || known.version != version {
+		known = observation{version: version, since: time.Now()}
 	}
-	seen.last = time.Now()
-	o[key] = seen
-	return surely(seen.since)
+	known.last = time.Now()
+	o[key] = known
+	return surely(known.since)
 }
 
 // left notes the Lease as it was just read, and returns for how long it can still count without being renewed. It has

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/identity"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
@@ -65,7 +66,7 @@ func start(t *testing.T, c *testbed.Cluster, change func(*Options, *process)) *p
 		t.Fatal(err)
 	}
 	if p.host != "" {
-		p.leases.template.Labels[hostLabel] = p.host
+		p.leases.template.Labels[identity.HostLabel] = p.host
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	p.stop = stop

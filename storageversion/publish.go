@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/identity"
 )
 
 const (
@@ -279,7 +280,7 @@ func (p *publication) withdrawAll(ctx context.Context) error {
 // server.
 func (p *publication) bury(ctx context.Context) error {
 	for path, lease := range p.census.expired {
-		if lease.Name == p.id || lease.Labels[identityLabel] != p.component {
+		if lease.Name == p.id || lease.Labels[identity.Label] != p.component {
 			continue
 		}
 		if err := deleteLease(ctx, p.api, path, lease); err != nil {

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kube-migrator/kube-migrator/internal/identity"
 )
 
 const (
@@ -37,7 +39,7 @@ const (
 	minLeaseDuration     = 3 * time.Second
 	defaultDrainTimeout  = time.Minute
 	maxRequestTimeout    = 10 * time.Second
-	maxInterval          = 10 * time.Second // well within agreement.FreshFor
+	maxInterval          = identity.FreshFor / 6
 	maxVersions          = 64
 	randomDigits         = 16
 	retryAfterSeconds    = 1
@@ -70,7 +72,7 @@ func NewPublisher(o Options) (*Publisher, error) {
 	entries := &publication{
 		api: api, group: o.API, id: o.ID, component: o.Component,
 		entries: map[schema.GroupResource]*entryFields{}, written: map[schema.GroupResource]int{},
-		census: &census{api: api, namespace: o.Namespace, seen: observations{}},
+		census: &census{api: api, namespace: o.Namespace, observed: observations{}},
 	}
 	for i := range o.Resources {
 		r := &o.Resources[i]
@@ -104,12 +106,12 @@ func newMembership(api *client, o *Options) (*membership, error) {
 		template: coordinationv1.Lease{
 			TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
 			ObjectMeta: metav1.ObjectMeta{Name: o.ID, Namespace: o.Namespace,
-				Labels: map[string]string{identityLabel: o.Component}},
+				Labels: map[string]string{identity.Label: o.Component}},
 			Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds},
 		},
 	}
 	if host, err := os.Hostname(); err == nil && len(validation.IsValidLabelValue(host)) == 0 {
-		m.template.Labels[hostLabel] = host
+		m.template.Labels[identity.HostLabel] = host
 	}
 	return m, nil
 }
