@@ -12,12 +12,13 @@ package access
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 )
 
 // Permission is a verb on a resource.
@@ -107,21 +108,14 @@ func ask(ctx context.Context, client rest.Interface, account Account, p Permissi
 					"system:authenticated"},
 			}}
 	}
-	question, err := json.Marshal(review)
+	body, err := json.Marshal(review)
 	if err != nil {
 		return false, err
-	}
-	result := client.Post().AbsPath(path).
-		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(question).Do(ctx)
-	raw, err := result.Raw()
-	if err != nil {
-		return false, result.Error() // unlike err with what the API server said
 	}
 	var answer struct {
 		Status authorizationv1.SubjectAccessReviewStatus `json:"status"`
 	}
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		return false, errors.New("the answer is not an access review")
-	}
-	return answer.Status.Allowed, nil
+	err = apiserver.Send(ctx, client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body(body),
+		&answer)
+	return answer.Status.Allowed, err
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
@@ -115,13 +116,9 @@ func Get(ctx context.Context, client rest.Interface, name string) (*CRD, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read CustomResourceDefinition: %w", err)
 	}
-	raw, err := bounded.Read(ctx, request(client).AbsPath(at))
-	if err != nil {
-		return nil, err
-	}
 	d := new(CRD)
-	if err := json.Unmarshal(raw, d); err != nil {
-		return nil, fmt.Errorf("decode CustomResourceDefinition %s: %w", name, err)
+	if err := apiserver.Send(ctx, client.Get().AbsPath(at), d); err != nil {
+		return nil, err
 	}
 	return d, nil
 }
@@ -132,8 +129,7 @@ func Each(ctx context.Context, client rest.Interface, f func(*CRD)) error {
 	var pages bounded.Pages
 	for token := ""; ; {
 		var names []string
-		body, err := request(client).AbsPath(path).Param("limit",
-			strconv.Itoa(pageSize)).Param("continue", token).Stream(ctx)
+		body, err := client.Get().AbsPath(path).Param("limit", strconv.Itoa(pageSize)).Param("continue", token).Stream(ctx)
 		if err != nil {
 			return fmt.Errorf("list CustomResourceDefinitions: %w", err)
 		}
@@ -204,10 +200,6 @@ func decodeItems(d *json.Decoder, f func(*CRD)) error {
 	}
 	_, err = d.Token() // ]
 	return err
-}
-
-func request(client rest.Interface) *rest.Request {
-	return client.Get().SetHeader("Accept", "application/json")
 }
 
 // StorageVersion returns the version that spec marks as the storage version, "" where it marks none.

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 )
 
@@ -136,15 +137,10 @@ func write(ctx context.Context, client rest.Interface, live *crd.CRD, next []str
 	if err != nil {
 		return nil, fmt.Errorf("write status: %w", err)
 	}
-	result := client.Patch(types.MergePatchType).AbsPath(path).
-		Param("fieldManager", "kube-migrator").SetHeader("Accept", "application/json").Body(patch).Do(ctx)
-	raw, err := result.Raw()
-	if err != nil {
-		return nil, fmt.Errorf("write status: %w", result.Error()) // unlike err with what the API server said
-	}
 	var written crd.CRD
-	if err := json.Unmarshal(raw, &written); err != nil {
-		return nil, fmt.Errorf("decode written CRD: %w", err)
+	request := client.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager", "kube-migrator").Body(patch)
+	if err := apiserver.Send(ctx, request, &written); err != nil {
+		return nil, fmt.Errorf("write status: %w", err)
 	}
 	return written.Status.StoredVersions, nil
 }

@@ -161,7 +161,7 @@ func (q Question) JudgeCRD(proposed Manifest, live *Manifest, f Facts) Finding {
 	if m := f.Migration(); m != nil {
 		finding.Migration, finding.Run = m.Name, RunOf(m)
 	}
-	all, disagree, doubt, source := q.storedOf(live, f)
+	all, disagree, unknown, source := q.storedOf(live, f)
 	finding.Source, finding.Stored, finding.Current = source, names(all), live.storage()
 	next := proposed.crd()
 	var gone []stored
@@ -182,8 +182,8 @@ func (q Question) JudgeCRD(proposed Manifest, live *Manifest, f Facts) Finding {
 	case disagree != "" && len(removed) > 0:
 		return finding.is(Unsafe, removes(removed)+disagree,
 			"kubectl describe storagestates.migration.k8s.io "+finding.Resource)
-	case doubt != "" && len(removed) > 0:
-		return q.migrated(f, finding, Undetermined, removes(removed)+doubt)
+	case unknown != "" && len(removed) > 0:
+		return q.migrated(f, finding, Undetermined, removes(removed)+unknown)
 	case live.Webhook && !proposed.Webhook && len(proposed.Versions) > 1:
 		return finding.is(Unsafe, "it takes the conversion webhook away, and has several versions", edit)
 	case lost != "":
@@ -209,9 +209,9 @@ func removes(versions []string) string {
 	return "it removes " + strings.Join(versions, ", ") + ", and "
 }
 
-// storedOf returns the versions that may be stored, from the strongest source. disagree and doubt say why there may be
+// storedOf returns the versions that may be stored, from the strongest source. disagree and unknown say why there may be
 // others.
-func (q Question) storedOf(live *Manifest, f Facts) (all []stored, disagree, doubt string, source Source) {
+func (q Question) storedOf(live *Manifest, f Facts) (all []stored, disagree, unknown string, source Source) {
 	d := live.crd()
 	if f.CRD != nil {
 		d.UID, d.Generation = f.CRD.UID, f.CRD.Generation
@@ -220,7 +220,7 @@ func (q Question) storedOf(live *Manifest, f Facts) (all []stored, disagree, dou
 	opaque := slices.ContainsFunc(f.Held, func(h Held) bool { return h.Opaque })
 	if q.Etcd && !opaque {
 		b := q.byEtcd(f)
-		return b.stored, b.disagree, b.doubt, ByEtcd
+		return b.stored, b.disagree, b.unknown, ByEtcd
 	}
 	b := f.byStoredVersions()
 	source = ByStoredVersions
@@ -232,9 +232,9 @@ func (q Question) storedOf(live *Manifest, f Facts) (all []stored, disagree, dou
 				b.stored = add(b.stored, s)
 			}
 		}
-		disagree, doubt = state.disagree, cmp.Or(state.doubt, state.unsure)
+		disagree, unknown = state.disagree, cmp.Or(state.unknown, state.unsure)
 	}
-	return b.stored, disagree, doubt, source
+	return b.stored, disagree, unknown, source
 }
 
 func removedVersions(proposed Manifest, live *Manifest) (removed []string) {

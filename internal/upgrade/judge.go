@@ -20,8 +20,8 @@ type basis struct {
 	stored []stored
 	// disagree says that the API servers write different versions at the moment, or is empty.
 	disagree string
-	// doubt says why unknown versions may be stored, or is empty.
-	doubt string
+	// unknown says why unknown versions may be stored, or is empty.
+	unknown string
 	// unsure says why the record may be out of date.
 	unsure string
 }
@@ -55,8 +55,8 @@ func (q Question) Judge(f Facts) Finding {
 		return q.unsafe(f, finding, b, bad)
 	case f.Gone:
 		return q.gone(f, finding)
-	case b.doubt != "":
-		return q.migrated(f, finding, Undetermined, b.doubt)
+	case b.unknown != "":
+		return q.migrated(f, finding, Undetermined, b.unknown)
 	case empty && (len(bad) > 0 || unnamed != ""):
 		finding.Source = ByCount
 		return finding.is(Safe, "there are no objects", "")
@@ -110,7 +110,7 @@ func (q Question) byEtcd(f Facts) basis {
 	}
 	if f.State != nil && q.outdated(f) == "" {
 		b.stored = f.withServers(b.stored)
-		b.disagree, b.doubt = f.disagreement()
+		b.disagree, b.unknown = f.disagreement()
 	}
 	b.stored = f.withCurrent(b.stored)
 	return b
@@ -145,12 +145,12 @@ func (q Question) byState(f Facts) basis {
 		b.stored = add(b.stored, f.named(hash, status.CurrentVersion))
 	}
 	b.stored = f.withCurrent(f.withServers(b.stored))
-	b.disagree, b.doubt = f.disagreement()
+	b.disagree, b.unknown = f.disagreement()
 	switch {
 	case slices.Contains(status.PersistedStorageVersionHashes, v1alpha1.Unknown):
-		b.doubt = "its StorageState says Unknown: objects may be stored in versions that no one knows"
+		b.unknown = "its StorageState says Unknown: objects may be stored in versions that no one knows"
 	case recorded == 0:
-		b.doubt = "its StorageState records no version yet"
+		b.unknown = "its StorageState records no version yet"
 	}
 	b.unsure = q.outdated(f)
 	return b
@@ -168,7 +168,7 @@ func (f Facts) withServers(all []stored) []stored {
 
 // disagreement says that the API servers write different versions, or why it is unknown whether they do. Both results
 // are empty if the servers agree.
-func (f Facts) disagreement() (disagree, doubt string) {
+func (f Facts) disagreement() (disagree, unknown string) {
 	var shown []stored
 	for _, server := range f.withServers(nil) {
 		shown = add(shown, server)
