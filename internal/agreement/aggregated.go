@@ -43,7 +43,7 @@ func newAggregated(c *client, token func(context.Context) (string, error)) *aggr
 	return &aggregated{contacts: newContacts(c.timeout), client: c, token: token, known: map[string]*backend{}}
 }
 
-func (a *aggregated) ask(ctx context.Context, q question) (survey, error) {
+func (a *aggregated) ask(ctx context.Context, q query) (survey, error) {
 	s := q.service
 	switch {
 	case s == nil:

@@ -153,7 +153,7 @@ func writeAPIService(t *testing.T, cluster *testbed.Cluster, proxied *extension,
 	if spec["caBundle"] = ca; ca == nil {
 		spec["insecureSkipTLSVerify"] = true
 	}
-	write(t, cluster, apiServicesPath, "v1.wardle.example.com", map[string]any{
+	write(t, cluster, apiserver.APIServicesPath, "v1.wardle.example.com", map[string]any{
 		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
 		"metadata": map[string]any{"name": "v1.wardle.example.com"}, "spec": spec,
 	})

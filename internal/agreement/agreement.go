@@ -192,20 +192,21 @@ func (r *Resource) Look(ctx context.Context) (migrate.Epoch, Explanation, error)
 }
 
 // remember adds Since, which depends on earlier looks.
-func (r *Resource) remember(v verdict, f findings) migrate.Epoch {
+func (r *Resource) remember(v conclusion, f findings) migrate.Epoch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now, stamps := time.Now(), stampsOf(f)
 	if f.target.Origin != migrate.Aggregated { // whose servers are different ones
-		stamps.seen = r.observer.seen(f, stamps, now)
+		stamps.since = r.observer.sameServersSince(f, stamps, now)
 	}
 	r.memory = r.memory.next(v.epoch, stamps, f.leases.clocks(), now)
 	v.epoch.Since = latest(r.memory.since, f.absent.since)
+	v.epoch.Addresses = f.addressesOf(v.epoch.Hash)
 	return v.epoch
 }
 
-// seen returns since when the present servers have been seen, by looks at any resource.
-func (o *Observer) seen(f findings, s stamps, now time.Time) time.Time {
+// sameServersSince returns since when the present servers have been the same, by looks at any resource.
+func (o *Observer) sameServersSince(f findings, s stamps, now time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.sighting = o.sighting.next(f, s, now)
@@ -298,7 +299,7 @@ func (o *Observer) gatherAggregated(ctx context.Context, f *findings) (err error
 
 // askAbout requests the target's document, and keeps what it says about the target.
 func (o *Observer) askAbout(ctx context.Context, f *findings) error {
-	q := question{path: discoveryPath(f.target.Resource.GroupVersion()), leases: f.leases,
+	q := query{path: discoveryPath(f.target.Resource.GroupVersion()), leases: f.leases,
 		endpoints: f.endpoints, service: f.service}
 	surveys, err := o.ask(ctx, q, f.target.Origin == migrate.Aggregated)
 	if errors.Is(err, migrate.ErrSilent) { // the other answers may still show whether the epoch lasts
@@ -314,7 +315,7 @@ func (o *Observer) askAbout(ctx context.Context, f *findings) error {
 }
 
 // ask asks the sources, strongest first, until one of them knows all servers.
-func (o *Observer) ask(ctx context.Context, q question, isAggregated bool) ([]survey, error) {
+func (o *Observer) ask(ctx context.Context, q query, isAggregated bool) ([]survey, error) {
 	sources := []source{o.observed, o.sampled}
 	if isAggregated {
 		sources[0] = o.aggregated

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -75,7 +76,7 @@ func TestAWordThatIsNoPathSegmentIsNeverAskedFor(t *testing.T) {
 	for _, path := range []string{
 		discoveryPath(schema.GroupVersion{Group: "../../api/v1/secrets?x=", Version: "v1"}),
 		discoveryPath(schema.GroupVersion{Group: "a", Version: ".."}),
-		objectPath(apiServicesPath, "v1.a/../b"), objectPath(apiServicesPath, ".."),
+		objectPath(apiserver.APIServicesPath, "v1.a/../b"), objectPath(apiserver.APIServicesPath, ".."),
 	} {
 		_, _, err := c.get(t.Context(), path)
 		_, fresh := c.getFresh(t.Context(), path)
@@ -91,7 +92,7 @@ func TestAWordThatIsNoPathSegmentIsNeverAskedFor(t *testing.T) {
 		nil); !errors.Is(err, migrate.ErrUntrustedAnswer) {
 		t.Errorf("error = %v, want ErrUntrustedAnswer", err)
 	}
-	if got := objectPath(apiServicesPath, "v1.a?b"); got != apiServicesPath+"/v1.a%3Fb" {
+	if got := objectPath(apiserver.APIServicesPath, "v1.a?b"); got != apiserver.APIServicesPath+"/v1.a%3Fb" {
 		t.Errorf("path = %s, want it escaped", got)
 	}
 }
@@ -111,7 +112,7 @@ func TestMoreProcessesThanCanBeAskedAreNotAskedOneByOne(t *testing.T) {
 	if list != nil || !strings.Contains(why, "at most 256") {
 		t.Errorf("%d addresses (%s), want none", len(list), why)
 	}
-	got, err := newAggregated(c, nil).ask(t.Context(), question{service: s, path: "/apis/a/v1"})
+	got, err := newAggregated(c, nil).ask(t.Context(), query{service: s, path: "/apis/a/v1"})
 	if err != nil || got.evidence != 0 || len(got.readings) > 0 || !strings.Contains(got.why, "at most 256") {
 		t.Errorf("survey %+v (%v), want no evidence and the reason", got, err)
 	}

@@ -19,13 +19,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 const (
-	// serverName is a name that the certificate of every kube-apiserver contains, whatever its address.
-	serverName = "kubernetes.default.svc"
+	serverName = apiserver.ServerName
 	// maxAtOnce bounds the requests in flight of all looks of one client (I6): each may hold an answer of several MiB.
 	maxAtOnce = 16
 
@@ -67,8 +67,7 @@ func newClient(config *rest.Config, timeout time.Duration) (*client, error) {
 	if c.fresh, err = httpClient(freshTransport(c.config)); err != nil {
 		return nil, err
 	}
-	c.unverified = unverified(c.config, base)
-	if c.unverified == "" {
+	if c.unverified = apiserver.Unverified(c.config); c.unverified == "" {
 		own := rest.CopyConfig(c.config)
 		own.ServerName = serverName
 		if c.own, err = httpClient(rest.TransportFor(own)); err != nil {
@@ -76,21 +75,6 @@ func newClient(config *rest.Config, timeout time.Duration) (*client, error) {
 		}
 	}
 	return c, nil
-}
-
-// unverified returns why the certificates of the cluster's servers cannot be verified, or "".
-func unverified(config *rest.Config, base *url.URL) string {
-	switch {
-	case base.Scheme != "https":
-		return "the kubeconfig's address is not https"
-	case config.Transport != nil:
-		return "the client's transport was made by hand"
-	case config.Insecure:
-		return "the kubeconfig skips the verification of certificates"
-	case len(config.CAData) == 0 && config.CAFile == "":
-		return "the kubeconfig names no certificate authority of the cluster"
-	}
-	return ""
 }
 
 // httpClient follows no redirect: the transport would send the credentials to any host that the redirect names.

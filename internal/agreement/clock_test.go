@@ -45,7 +45,7 @@ func TestSettingOurClockChangesNoAge(t *testing.T) {
 				t.Errorf("15 s after its beginning the epoch is %v old", age)
 			}
 
-			p, delay := place{late: now.Add(time.Hour), lateStamp: s.moved, changed: s.moved}, time.Minute
+			p, delay := fleet{late: now.Add(time.Hour), lateStamp: s.moved, changed: s.moved}, time.Minute
 			p.note(sight{now: at, live: []server{{holder: "a_1"}}, changed: s.moved, clocks: first}, delay)
 			if left := p.quiet.Sub(again); left > delay || left < delay-16*time.Second {
 				t.Errorf("15 s after it left, a server may serve for %v, with a shutdown delay of %v", left, delay)

@@ -61,15 +61,15 @@ func (e Explanation) String() string {
 	return b.String()
 }
 
-// verdict is the conclusion from the findings: an epoch without its Since, and how it is known.
-type verdict struct {
+// conclusion is what the findings show: an epoch without its Since, and how it is known.
+type conclusion struct {
 	epoch       migrate.Epoch
 	explanation Explanation
 }
 
 // combine decides. The answers of all sources count against agreement; the evidence of the strongest source counts for
 // it.
-func combine(f findings) (verdict, error) {
+func combine(f findings) (conclusion, error) {
 	var answers []answer
 	best := report{}
 	var whys []string
@@ -87,18 +87,18 @@ func combine(f findings) (verdict, error) {
 		}
 	}
 	if len(answers) == 0 {
-		return verdict{}, fmt.Errorf("determine the storage version of %s: no API server was asked",
+		return conclusion{}, fmt.Errorf("determine the storage version of %s: no API server was asked",
 			f.target.GroupResource())
 	}
 	if !slices.ContainsFunc(answers, func(a answer) bool { return a.served }) {
-		return verdict{}, fmt.Errorf("%s in %s: %w", f.target.Resource.Resource,
+		return conclusion{}, fmt.Errorf("%s in %s: %w", f.target.Resource.Resource,
 			f.target.Resource.GroupVersion(), ErrNotServed)
 	}
 	hash, err := agreedHash(f, answers)
 	if err != nil {
-		return verdict{}, err
+		return conclusion{}, err
 	}
-	v := verdict{epoch: migrate.Epoch{Hash: hash, Servers: f.holders(), Declared: best.declared,
+	v := conclusion{epoch: migrate.Epoch{Hash: hash, Servers: f.holders(), Declared: best.declared,
 		Evidence: best.evidence}}
 	if d := f.crd; d != nil {
 		v.epoch.CRDUID, v.epoch.CRDGeneration = d.Metadata.UID, d.Metadata.Generation

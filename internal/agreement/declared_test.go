@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kube-migrator/kube-migrator/internal/identity"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/migrate"
 	"github.com/kube-migrator/kube-migrator/storageversion"
@@ -20,8 +21,8 @@ import (
 var named = leases{
 	known: true,
 	live: []server{
-		{name: "a", holder: "a_1", host: "api-1", kind: kubeAPIServer},
-		{name: "b", holder: "b_1", host: "api-2", kind: kubeAPIServer},
+		{name: "a", holder: "a_1", host: "api-1", kind: identity.KubeAPIServer},
+		{name: "b", holder: "b_1", host: "api-2", kind: identity.KubeAPIServer},
 	},
 	others: []server{{name: "c", kind: "flunders"}, {name: "d", kind: "flunders"}, {name: "e", kind: "fischers"}},
 }

@@ -74,10 +74,10 @@ func (d departure) expires(delay time.Duration) time.Time {
 	return latest(d.noticed, d.served).Add(delay)
 }
 
-// place is a set of API servers that write the same resources and that come and go: the kube-apiservers, or the
+// fleet is a set of API servers that write the same resources and that come and go: the kube-apiservers, or the
 // processes behind one service. Its methods do no I/O and take the time, by this machine's clock, as an argument. The
 // zero value has not seen any reading.
-type place struct {
+type fleet struct {
 	read     time.Time // when the last reading took place
 	present  []server  // in the last reading
 	listed   []string  // the addresses in the EndpointSlice in the last reading
@@ -97,7 +97,7 @@ type place struct {
 	known time.Time
 }
 
-// sight is one reading of the servers that are listed at a place.
+// sight is one reading of the servers of a fleet that are listed.
 type sight struct {
 	now time.Time
 	// blind means that the reading does not show which servers live. It is no reason to count one as departed.
@@ -113,7 +113,7 @@ type sight struct {
 }
 
 // note adds a reading: a server that is no longer listed has departed.
-func (p *place) note(s sight, delay time.Duration) {
+func (p *fleet) note(s sight, delay time.Duration) {
 	if s.blind {
 		s.live = p.present
 	}
@@ -151,7 +151,7 @@ func (p *place) note(s sight, delay time.Duration) {
 }
 
 // unexplained reports whether a server that was never seen in a reading may have left since the last one.
-func (p *place) unexplained(s sight) bool {
+func (p *fleet) unexplained(s sight) bool {
 	same := slices.EqualFunc(p.present, s.live, func(a, b server) bool { return a.holder == b.holder }) &&
 		slices.Equal(p.listed, s.listed)
 	switch {
@@ -164,7 +164,7 @@ func (p *place) unexplained(s sight) bool {
 }
 
 // depart remembers a server that may have departed.
-func (p *place) depart(s sight, d departure) {
+func (p *fleet) depart(s sight, d departure) {
 	if s.lists(d.server) || p.ended[d.holder] {
 		return
 	}
@@ -177,7 +177,7 @@ func (p *place) depart(s sight, d departure) {
 }
 
 // noteStale remembers servers with a Lease that is not renewed: they crashed, hang, or are suspended.
-func (p *place) noteStale(s sight) {
+func (p *fleet) noteStale(s sight) {
 	ended := map[string]bool{}
 	for _, stale := range s.stale {
 		for _, l := range s.live {
@@ -194,7 +194,7 @@ func (p *place) noteStale(s sight) {
 // noteRenewals finds Leases that two processes renew. API servers with the same host name share one Lease: each keeps
 // the holder that it finds, so there seems to be only one server. One process renews its Lease every 10 s and never
 // earlier.
-func (p *place) noteRenewals(s sight) {
+func (p *fleet) noteRenewals(s sight) {
 	renewed, doubled := map[string]time.Time{}, map[string]bool{}
 	for _, l := range s.live {
 		before, known := p.renewed[l.holder]
@@ -222,7 +222,7 @@ func (s sight) lists(one server) bool {
 }
 
 // pair joins a process without a published address with the address that left, if there is exactly one of each.
-func (p *place) pair() {
+func (p *fleet) pair() {
 	var process, address []int
 	for i, d := range p.departed {
 		switch {
@@ -240,7 +240,7 @@ func (p *place) pair() {
 }
 
 // toAsk returns the departed servers that are due to be asked.
-func (p *place) toAsk(now time.Time) []departure {
+func (p *fleet) toAsk(now time.Time) []departure {
 	var list []departure
 	for _, d := range p.departed {
 		if d.address != "" && !now.Before(d.ask) {
@@ -251,7 +251,7 @@ func (p *place) toAsk(now time.Time) []departure {
 }
 
 // learn adds the result of asking a departed server.
-func (p *place) learn(one departure, state presence, now time.Time) {
+func (p *fleet) learn(one departure, state presence, now time.Time) {
 	for i := range p.departed {
 		d := &p.departed[i]
 		if d.key() != one.key() {
@@ -275,7 +275,7 @@ func (p *place) learn(one departure, state presence, now time.Time) {
 }
 
 // release drops the departed servers that have gone, and those that have counted as serving for long enough.
-func (p *place) release(now time.Time, delay time.Duration) {
+func (p *fleet) release(now time.Time, delay time.Duration) {
 	p.departed = slices.DeleteFunc(p.departed, func(d departure) bool {
 		expired := d.state == uncertain && !now.Before(d.expires(delay))
 		if expired {
@@ -306,7 +306,7 @@ type absent struct {
 func (a absent) any() bool { return len(a.serving)+len(a.uncertain) > 0 }
 
 // absent sums up what is known now.
-func (p *place) absent(now time.Time, delay time.Duration) absent {
+func (p *fleet) absent(now time.Time, delay time.Duration) absent {
 	a := absent{since: p.late}
 	for _, l := range p.present {
 		if p.doubled[l.holder] {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/identity"
 )
 
 // The kube-apiservers of these tests. b2 is a process that replaced b at its address.
@@ -35,7 +37,7 @@ func seeing(d time.Duration, live ...server) sight {
 }
 
 // round lets a place take in a reading, and then the answers to the requests that the reading leads to.
-func (p *place) round(s sight, answers map[string]presence) absent {
+func (p *fleet) round(s sight, answers map[string]presence) absent {
 	p.note(s, testDelay)
 	for _, d := range p.toAsk(s.now) {
 		p.learn(d, answers[d.address], s.now)
@@ -172,7 +174,7 @@ func TestAServerThatIsNotListedAnyMoreHasGoneWhenItIsSilent(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := new(place)
+			p := new(fleet)
 			for i, s := range steps {
 				a := p.round(s.sight, s.answers)
 				got := fmt.Sprintf("serving %v, uncertain %v, since %v", holdersOf(a.serving),
@@ -197,13 +199,13 @@ func came(d time.Duration) sight {
 func stale(d, expired time.Duration) sight {
 	s := seeing(d, serverA)
 	b := serverB
-	b.expired, b.renewed = at(expired), at(expired-FreshFor)
+	b.expired, b.renewed = at(expired), at(expired-identity.FreshFor)
 	s.stale = []server{b}
 	return s
 }
 
 func TestAServerThatHangsIsReckonedWithBetweenTwoQuestions(t *testing.T) {
-	p := new(place)
+	p := new(fleet)
 	p.note(seeing(0, serverA, serverB), time.Nanosecond)
 	p.note(seeing(time.Second, serverA), time.Nanosecond)
 	p.learn(p.departed[0], hanging, at(time.Second))
@@ -214,7 +216,7 @@ func TestAServerThatHangsIsReckonedWithBetweenTwoQuestions(t *testing.T) {
 }
 
 func TestAProcessWithoutAPublishedAddressIsAskedAtTheOneThatLeft(t *testing.T) {
-	p, answers := new(place), map[string]presence{serverB.address: serving}
+	p, answers := new(fleet), map[string]presence{serverB.address: serving}
 	anonymous := serverB
 	anonymous.address = ""
 	both := seeing(0, serverA, anonymous)

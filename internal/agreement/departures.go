@@ -11,26 +11,26 @@ import (
 	"time"
 )
 
-// departures follows the servers at all places of a cluster. It is safe for concurrent use.
+// departures follows the servers of all fleets of a cluster. It is safe for concurrent use.
 type departures struct {
 	delay time.Duration
 
 	mu sync.Mutex
-	at map[string]*place // "" for the kube-apiservers, namespace/name for those behind a service
+	at map[string]*fleet // "" for the kube-apiservers, namespace/name for those behind a service
 }
 
 func newDepartures(delay time.Duration) *departures {
-	return &departures{delay: delay, at: map[string]*place{}}
+	return &departures{delay: delay, at: map[string]*fleet{}}
 }
 
-// follow records which servers are listed at a place, asks those that no longer are, and returns those that may still
+// follow records which servers of a fleet are listed, asks those that no longer are, and returns those that may still
 // write.
 func (d *departures) follow(ctx context.Context, at string, s sight, ask func(ctx context.Context,
 	address string) presence) absent {
 	d.mu.Lock()
 	p := d.at[at]
 	if p == nil {
-		p = new(place)
+		p = new(fleet)
 		d.at[at] = p
 	}
 	p.note(s, d.delay)

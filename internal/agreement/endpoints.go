@@ -85,7 +85,7 @@ func parseEndpoints(body []byte) (endpoints, error) {
 
 // endpointSlice contains the fields that are read of an EndpointSlice.
 type endpointSlice struct {
-	Metadata  identity `json:"metadata"`
+	Metadata  objectMeta `json:"metadata"`
 	Endpoints bounded.List[struct {
 		Addresses bounded.List[string] `json:"addresses"`
 		TargetRef struct {
@@ -98,9 +98,9 @@ type endpointSlice struct {
 	}] `json:"ports"`
 }
 
-// identity contains the fields that are read of the metadata of a Lease or an EndpointSlice. All others may be of any
+// objectMeta contains the fields that are read of the metadata of a Lease or an EndpointSlice. All others may be of any
 // size.
-type identity struct {
+type objectMeta struct {
 	Name              string            `json:"name"`
 	UID               types.UID         `json:"uid"`
 	Generation        int64             `json:"generation"`

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
+	"github.com/kube-migrator/kube-migrator/internal/identity"
 )
 
 // many is a JSON list of n elements.
@@ -72,7 +73,7 @@ func FuzzLeases(f *testing.F) {
 				t.Errorf("leases %+v", l)
 			}
 			for _, s := range l.live {
-				if now.Sub(s.renewed) > FreshFor {
+				if now.Sub(s.renewed) > identity.FreshFor {
 					t.Errorf("%s lives, and was renewed at %s, long before %s", s.name, s.renewed, now)
 				}
 				l.hostOf(s.name)

@@ -17,20 +17,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
+	"github.com/kube-migrator/kube-migrator/internal/identity"
 )
 
 const (
-	leasesPath    = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector="
-	identityLabel = "apiserver.kubernetes.io/identity"
-	kubeAPIServer = "kube-apiserver" // the label's value
-	hostLabel     = "kubernetes.io/hostname"
+	leasesPath = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector="
 	// addressAnnotation contains host:port.
 	addressAnnotation = "kubernetes.io/peer-advertise-address"
 )
-
-// FreshFor is how long after the last renewal of its identity Lease a kube-apiserver counts as live. Servers renew
-// every 10 s. The duration in a Lease, an hour, is for its garbage collection.
-const FreshFor = time.Minute
 
 // leases are the live servers according to the identity Leases of kube-apiservers. The zero value knows none.
 type leases struct {
@@ -41,7 +35,7 @@ type leases struct {
 	live, gone []server
 	// uncertain are servers that have departed and cannot be asked whether they still serve; see departed.go.
 	uncertain []server
-	// doubled is the name of a Lease that two processes renew; see place.noteRenewals.
+	// doubled is the name of a Lease that two processes renew; see fleet.noteRenewals.
 	doubled string
 	// alike says why the addresses do not belong to one server each; see alike.go.
 	alike string
@@ -71,7 +65,7 @@ type server struct {
 // readLeases lists the identity Leases, including those of other API servers. A list without a resourceVersion is read
 // from etcd, no matter which server answers.
 func readLeases(ctx context.Context, c *client) (leases, error) {
-	body, date, err := c.get(bounded.WithLimit(ctx, identityBytes), leasesPath+url.QueryEscape(identityLabel))
+	body, date, err := c.get(bounded.WithLimit(ctx, identityBytes), leasesPath+url.QueryEscape(identity.Label))
 	switch {
 	case statusOf(err) == http.StatusForbidden:
 		return leases{why: "reading the identity Leases of the API servers in kube-system is forbidden"}, nil
@@ -86,7 +80,7 @@ func readLeases(ctx context.Context, c *client) (leases, error) {
 func parseLeases(body []byte, serverNow, now time.Time) (leases, error) {
 	var list struct {
 		Items bounded.List[struct {
-			Metadata identity `json:"metadata"`
+			Metadata objectMeta `json:"metadata"`
 			Spec     struct {
 				HolderIdentity string           `json:"holderIdentity"`
 				RenewTime      metav1.MicroTime `json:"renewTime"`
@@ -101,20 +95,20 @@ func parseLeases(body []byte, serverNow, now time.Time) (leases, error) {
 		meta, spec := &list.Items[i].Metadata, list.Items[i].Spec
 		s := server{
 			name:    meta.Name,
-			kind:    meta.Labels[identityLabel],
+			kind:    meta.Labels[identity.Label],
 			holder:  cmp.Or(spec.HolderIdentity, meta.Name),
-			host:    meta.Labels[hostLabel],
+			host:    meta.Labels[identity.HostLabel],
 			address: meta.Annotations[addressAnnotation],
 			created: meta.CreationTimestamp.Time,
 			renewed: spec.RenewTime.Time,
 		}
-		age := serverNow.Sub(s.renewed) - FreshFor
+		age := serverNow.Sub(s.renewed) - identity.FreshFor
 		stale := age > 0
 		if stale {
 			s.expired = now.Add(-age)
 		}
 		switch {
-		case s.kind != "" && s.kind != kubeAPIServer:
+		case s.kind != "" && s.kind != identity.KubeAPIServer:
 			if !stale {
 				l.others = append(l.others, s)
 			}

@@ -52,7 +52,7 @@ func newObserved(c *client) *observed {
 }
 
 // ask asks all servers at the same time. judge decides what the answers are worth.
-func (o *observed) ask(ctx context.Context, q question) (survey, error) {
+func (o *observed) ask(ctx context.Context, q query) (survey, error) {
 	servers, why := o.addresses(q.leases, q.endpoints)
 	if why != "" {
 		return survey{why: why}, nil
@@ -142,7 +142,7 @@ type reply struct {
 }
 
 // askOne asks the server at an address, or at the one in the kubeconfig if address is "".
-func (o *observed) askOne(ctx context.Context, address string, q question) reply {
+func (o *observed) askOne(ctx context.Context, address string, q query) reply {
 	get, ok := o.getter(ctx, address)
 	if !ok {
 		return reply{skipped: true}

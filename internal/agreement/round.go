@@ -27,8 +27,9 @@ const (
 
 // Round is one look at every resource. It is a value that is not changed later.
 type Round struct {
-	// Begun and Ended enclose the round, by this machine's clock: everything in it was true at some moment in between.
-	Begun, Ended time.Time
+	// Started and Ended enclose the round, by this machine's clock: everything in it was true at some moment in
+	// between.
+	Started, Ended time.Time
 	// Moved means that kube-apiservers came or went during the round. The views show what the round saw, but those of
 	// kube-apiservers' resources have no epoch: look again.
 	Moved bool
@@ -66,7 +67,7 @@ func (o *Observer) Round(ctx context.Context) (*Round, error) {
 		o.forget()
 		return nil, fmt.Errorf("determine the storage versions of all resources: %w", err)
 	}
-	r := &Round{Begun: begun, Ended: time.Now(), Moved: f.moved, Processes: f.leases.holders(), Leaving: f.leaving()}
+	r := &Round{Started: begun, Ended: time.Now(), Moved: f.moved, Processes: f.leases.holders(), Leaving: f.leaving()}
 	r.Views = o.views(f.all(), r.Ended)
 	for gv, i := range f.inquiries {
 		if i.err != nil {
@@ -154,7 +155,7 @@ func (o *Observer) gatherAll(ctx context.Context) (f facts, err error) {
 	return f, ctx.Err()
 }
 
-// followAll finds out which servers have departed and can still write, at each place.
+// followAll finds out which servers have of each fleet have departed and can still write.
 func (o *Observer) followAll(ctx context.Context, f *facts) {
 	f.absent = o.follow(ctx, f.before, f.endpoints)
 	f.before, f.endpoints = f.before.with(f.absent), f.endpoints.with(f.absent)
@@ -170,9 +171,9 @@ func (o *Observer) followAll(ctx context.Context, f *facts) {
 	}
 }
 
-// question returns the question about a path in a round.
-func (f *facts) question(path string, s *service) question {
-	return question{
+// query returns the query for a path in a round.
+func (f *facts) query(path string, s *service) query {
+	return query{
 		path: path, leases: f.before, endpoints: f.endpoints, service: s,
 		samples: max(roundSamples, len(f.before.live)),
 	}
@@ -182,7 +183,7 @@ func (f *facts) question(path string, s *service) question {
 func (o *Observer) groupVersions(ctx context.Context, f facts) ([]schema.GroupVersion, error) {
 	var list []schema.GroupVersion
 	for _, path := range []string{corePath, groupsPath} {
-		surveys, err := o.ask(ctx, f.question(path, nil), false)
+		surveys, err := o.ask(ctx, f.query(path, nil), false)
 		if err != nil && !answered(surveys) {
 			return nil, err
 		}
@@ -224,7 +225,7 @@ func (o *Observer) askAll(ctx context.Context, f *facts, groupVersions []schema.
 		wg.Go(func() {
 			for gv := range next {
 				s := f.services[gv]
-				surveys, err := o.ask(ctx, f.question(discoveryPath(gv), s), s != nil)
+				surveys, err := o.ask(ctx, f.query(discoveryPath(gv), s), s != nil)
 				mu.Lock()
 				f.inquiries[gv] = inquiry{surveys, err}
 				mu.Unlock()
@@ -253,18 +254,18 @@ func (o *Observer) views(all []findings, now time.Time) []View {
 	views, memories := make([]View, 0, len(all)), make(map[schema.GroupResource]memory, len(all))
 	for _, f := range all {
 		v := f.view()
-		known, seen := o.memories[v.Resource]
+		known, remembered := o.memories[v.Resource]
 		switch {
 		case v.Epoch != nil:
 			stamps := stampsOf(f)
 			if restartsSeen(f.reports) {
-				stamps.seen = o.sighting.since
+				stamps.since = o.sighting.since
 			}
 			m := known.next(*v.Epoch, stamps, f.leases.clocks(), now)
 			memories[v.Resource], v.Epoch.Since = m, latest(m.since, f.absent.since)
 		case v.Disagree:
 			memories[v.Resource] = known.disagreed(now)
-		case seen: // nothing was found out, which changes nothing
+		case remembered: // nothing was found out, which changes nothing
 			memories[v.Resource] = known
 		}
 		views = append(views, v)

@@ -31,7 +31,7 @@ func newSampled(c *client) *sampled {
 	return &sampled{client: c, looked: map[string]bool{}}
 }
 
-func (s *sampled) ask(ctx context.Context, q question) (survey, error) {
+func (s *sampled) ask(ctx context.Context, q query) (survey, error) {
 	n := q.samples
 	if n == 0 {
 		n = firstSamples

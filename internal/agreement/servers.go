@@ -74,6 +74,19 @@ func (f findings) own() []answer {
 	return list
 }
 
+// addressesOf returns the own addresses, sorted, at which API servers have shown that they write the version of a hash.
+// There are none for an aggregated resource: its requests go through the kube-apiservers, which do not encode it.
+func (f findings) addressesOf(hash string) []string {
+	var list []string
+	for _, a := range f.own() {
+		if f.target.Origin != migrate.Aggregated && a.address != "" && a.served && a.hash == hash {
+			list = append(list, a.address)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
 // addKubeAPIServers adds the holders of Leases, and addresses that are not known to belong to a Lease. If all answers
 // are equal and there are as many of them as Leases, each Lease's process is known to have given that answer.
 func (f findings) addKubeAPIServers(r *roster) {

@@ -13,18 +13,15 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-const (
-	apiServicesPath = "/apis/apiregistration.k8s.io/v1/apiservices"
-	slicesPath      = "/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices?labelSelector=kubernetes.io%%2Fservice-name%%3D%s"
-)
+const slicesPath = "/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices?labelSelector=kubernetes.io%%2Fservice-name%%3D%s"
 
 // service is an APIService with another API server behind it.
 type service struct {
@@ -99,41 +96,24 @@ func (s *service) traces() []string {
 	return append([]string{"apiservice " + s.name + " " + s.id}, s.slices...)
 }
 
-// apiService contains the fields that are read of an APIService.
-type apiService struct {
-	Metadata metav1.ObjectMeta `json:"metadata"`
-	Spec     struct {
-		Group                 string `json:"group"`
-		Version               string `json:"version"`
-		InsecureSkipTLSVerify bool   `json:"insecureSkipTLSVerify"`
-		CABundle              []byte `json:"caBundle"`
-		Service               *struct {
-			Namespace string `json:"namespace"`
-			Name      string `json:"name"`
-		} `json:"service"`
-	} `json:"spec"`
-}
-
 // readServices lists the group-versions that other API servers serve, of one group or, if group is empty, of all
 // groups. It finds the processes behind them.
 func readServices(ctx context.Context, c *client, group string) (map[schema.GroupVersion]*service, error) {
-	body, _, err := c.get(ctx, apiServicesPath)
+	body, _, err := c.get(ctx, apiserver.APIServicesPath)
 	if statusOf(err) == http.StatusNotFound { // no aggregation
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list APIServices: %w", err)
 	}
-	var list struct {
-		Items bounded.List[apiService] `json:"items"`
-	}
+	var list apiserver.APIServices
 	if err := json.Unmarshal(body, &list); err != nil {
 		return nil, fmt.Errorf("decode APIServices: %w", err)
 	}
 	found := map[schema.GroupVersion]*service{}
 	behind := map[string]*service{} // a service may serve several group-versions
 	for i := range list.Items {
-		s := list.Items[i].service()
+		s := serviceBehind(&list.Items[i])
 		if s == nil || group != "" && s.group != group {
 			continue
 		}
@@ -147,7 +127,7 @@ func readServices(ctx context.Context, c *client, group string) (map[schema.Grou
 			return nil, err
 		}
 		behind[key] = s
-		found[schema.GroupVersion{Group: list.Items[i].Spec.Group, Version: list.Items[i].Spec.Version}] = s
+		found[list.Items[i].GroupVersion()] = s
 	}
 	for _, s := range found {
 		for _, other := range found {
@@ -170,8 +150,8 @@ func readService(ctx context.Context, c *client, gv schema.GroupVersion) (*servi
 	return found[gv], err
 }
 
-// service returns nil for an APIService that kube-apiservers serve themselves.
-func (a *apiService) service() *service {
+// serviceBehind returns nil for an APIService that kube-apiservers serve themselves.
+func serviceBehind(a *apiserver.APIService) *service {
 	if a.Spec.Service == nil {
 		return nil
 	}

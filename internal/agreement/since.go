@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kube-migrator/kube-migrator/internal/identity"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -21,9 +22,9 @@ type stamps struct {
 	gone    time.Time // a server stopped counting as live
 	moved   time.Time // a server entered or left the EndpointSlice
 	defined time.Time // the CRD's spec was written
-	// seen is when, by our clock, the Observer first saw the servers that live now, or zero if that proves nothing.
+	// since is when, by our clock, the Observer first saw the servers that live now, or zero if that proves nothing.
 	// Since then at least, they have been writing the same versions, for every resource.
-	seen time.Time
+	since time.Time
 	// traces are those of an aggregated resource (View.Traces), each on a line: a process that came and went, and left
 	// the epoch as it was, has changed them.
 	traces string
@@ -45,10 +46,10 @@ func stampsOf(f findings) stamps {
 		s.serversUnknown = s.serversUnknown || l.created.IsZero()
 		s.started = latest(s.started, l.created)
 	}
-	// A server that crashed or hangs counted as live for FreshFor after its last renewal. After that, the servers were
-	// the present ones.
+	// A server that crashed or hangs counted as live for identity.FreshFor after its last renewal. After that, the
+	// servers were the present ones.
 	for _, l := range f.leases.gone {
-		s.gone = latest(s.gone, l.renewed.Add(FreshFor))
+		s.gone = latest(s.gone, l.renewed.Add(identity.FreshFor))
 	}
 	if f.crd != nil {
 		written, ok := f.crd.SpecWritten()
@@ -106,10 +107,10 @@ func (s stamps) bound(c clocks) (bound time.Time, ok bool) {
 	}
 	servers := c.local(latest(s.started, s.gone, s.moved).Add(wholeSecond))
 	switch {
-	case s.serversUnknown && s.seen.IsZero():
+	case s.serversUnknown && s.since.IsZero():
 		return time.Time{}, false
-	case s.serversUnknown, !s.seen.IsZero() && s.seen.Before(servers):
-		servers = s.seen
+	case s.serversUnknown, !s.since.IsZero() && s.since.Before(servers):
+		servers = s.since
 	}
 	if s.defined.IsZero() {
 		return servers, true
@@ -130,7 +131,7 @@ func (g sighting) next(f findings, s stamps, now time.Time) sighting {
 	if len(f.leases.live) == 0 || !restartsSeen(f.reports) {
 		return sighting{}
 	}
-	s.defined, s.definedUnknown, s.seen = time.Time{}, false, time.Time{}
+	s.defined, s.definedUnknown, s.since = time.Time{}, false, time.Time{}
 	holders := f.leases.holders()
 	if !g.since.IsZero() && g.stamps == s && slices.Equal(g.holders, holders) {
 		return g

@@ -109,7 +109,7 @@ func TestTheServersAreKnownFromLooksAtOtherResources(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := stampsOf(tt.second)
-			s.seen = first.next(tt.second, s, at(time.Hour)).since
+			s.since = first.next(tt.second, s, at(time.Hour)).since
 			got := memory{}.next(migrate.Epoch{}, s, clocks{readAt: noon}, at(time.Hour)).since
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("since (-want +got):\n%s", diff)

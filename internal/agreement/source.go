@@ -13,13 +13,13 @@ import (
 // source is one way to find out from discovery documents which version API servers write.
 type source interface {
 	// ask returns what the servers answered, and how strong the evidence is if they agree. An error voids the look,
-	// even if some servers have answered. A source that can never answer the question returns a survey without
+	// even if some servers have answered. A source that can never answer the query returns a survey without
 	// readings.
-	ask(ctx context.Context, q question) (survey, error)
+	ask(ctx context.Context, q query) (survey, error)
 }
 
-// question says which document to request, and which servers are known to live.
-type question struct {
+// query says which document to request, and which servers are known to live.
+type query struct {
 	path      string
 	leases    leases
 	endpoints endpoints

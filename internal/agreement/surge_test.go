@@ -37,6 +37,7 @@ type surge struct {
 	hashes  [2]string
 	told    atomic.Bool // the first one has left
 	renewed time.Time   // both Leases
+	cas     [2][]byte   // the authorities of the certificates
 }
 
 func (s *surge) handler(i int) http.Handler {
@@ -82,7 +83,7 @@ func newSurge(t *testing.T, hashes ...string) (*surge, *rest.Config) {
 	var cas []byte
 	for i := range s.servers {
 		e := newKubeAPIServer(t, s.handler(i))
-		s.servers[i] = e.server
+		s.servers[i], s.cas[i] = e.server, e.ca
 		cas = append(cas, e.ca...)
 	}
 	return s, &rest.Config{Host: "https://" + s.address(1),
@@ -188,8 +189,8 @@ func TestAServerThatDepartedAndCannotBeAskedIsInTheView(t *testing.T) {
 func isDisagreement(err error) bool { return errors.Is(err, migrate.ErrDisagreement) }
 
 func TestTwoServersOfOneHostNameRenewOneLease(t *testing.T) {
-	renewals := func(at ...time.Duration) *place {
-		p := new(place)
+	renewals := func(at ...time.Duration) *fleet {
+		p := new(fleet)
 		for _, d := range at {
 			one := serverA
 			one.renewed = noon.Add(d)

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/identity"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -176,7 +177,7 @@ func TestTwoRealServers(t *testing.T) {
 		if !sampled {
 			t.Error("the crashed server's address was still listed, and yet its absence was believed")
 		}
-		if alone.Same(both) || alone.Since.Before(renewed.Add(FreshFor)) {
+		if alone.Same(both) || alone.Since.Before(renewed.Add(identity.FreshFor)) {
 			t.Errorf("the epoch is %+v, want another than %+v that began a minute after %v or later", alone, both,
 				renewed)
 		}

@@ -16,7 +16,8 @@ type doubt struct {
 	why func(s State, l Look) string
 }
 
-// soundDoubts returns all doubts. They overlap on purpose: each one is sound without the others.
+// soundDoubts returns all doubts. They overlap on purpose, so that an event that one of them cannot see is seen by
+// another one. Those without a mutant in the test fire only together with others.
 func soundDoubts() []doubt {
 	return []doubt{
 		{"restored", restored},
@@ -76,7 +77,7 @@ func bumped(s State, l Look) string {
 	if !l.Revisions || before == 0 || now <= before {
 		return ""
 	}
-	seconds := max(0, l.Begun.Sub(s.Heartbeat)/time.Second)
+	seconds := max(0, l.Started.Sub(s.Heartbeat)/time.Second)
 	if now-before > mostWritesAtOnce+mostWritesPerSecond*uint64(seconds) {
 		return "etcd's revision leapt forward: it was restored from a backup with a bumped revision"
 	}

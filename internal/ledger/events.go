@@ -116,7 +116,7 @@ func (r rules) looked(s State, l Look) Decision {
 func (r rules) conclude(s State, l Look, d Decision) Decision {
 	s.Epoch = agreed(l)
 	s.Current = current(s, l)
-	s.Heartbeat, s.Servers, s.Traces, s.CRD = l.Begun, l.Servers, l.Traces, l.CRD
+	s.Heartbeat, s.Servers, s.Traces, s.CRD = l.Started, l.Servers, l.Traces, l.CRD
 	if l.Collection.ResourceVersion != 0 {
 		s.Collection = l.Collection // also a lesser one: going backwards is a doubt once
 	}

@@ -64,8 +64,8 @@
 //     witness is gone or was not written between the backup and the record. Only an audit of etcd finds that.
 //   - Processes behind an APIService are listed in its EndpointSlices and are not watched: if they are not the same, or
 //     if a slice has changed, that is a doubt. A slice that came and went as a whole leaves no trace. The EndpointSlice
-//     controller adds a slice only for other port numbers, another address family, or more than 100 endpoints. A process
-//     that publishes changes its StorageVersion, which is a trace too.
+//     controller adds a slice only for other port numbers, another address family, or more than 100 endpoints. A
+//     process that publishes changes its StorageVersion, which is a trace too.
 //   - A process that was suspended for longer than its Lease renews the Lease within 10 seconds of resuming. What it
 //     wrote until then is noticed at the renewal. A process that writes and dies before the renewal leaves nothing,
 //     like one that dies before its first Lease. After an hour its Lease is deleted, and it counts as a new process.
@@ -190,8 +190,8 @@ func (e EpochID) Same(other EpochID) bool {
 
 // Look is what one look at the API servers saw, and what is known of the time since the recorded look began.
 type Look struct {
-	// Begun is when the look began.
-	Begun time.Time
+	// Started is when the look began.
+	Started time.Time
 	// Servers are all processes that may write the resource, whether they answered or not.
 	Servers []Server
 	// Epoch is the agreement; nil where there is none.
@@ -220,7 +220,8 @@ type Look struct {
 
 	// Continuous means that Leases, endpoints and CRDs were watched without a gap since the recorded look began, so
 	// that Passed and the generations below it are complete. A watch that continues from a resourceVersion has no gap;
-	// a watch that lists again has one.
+	// a watch that lists again has one. Returned clears these three fields, and must clear every other fact that holds
+	// only as long as someone watched.
 	Continuous bool
 	// Passed are the processes that were seen since the recorded look began and are gone. Each is reported until a look
 	// with it is recorded.

@@ -26,7 +26,7 @@ func server(process, hash string) Server {
 
 // look returns a continuous look at servers, given as process and hash in turns. They agree if they show one hash.
 func look(servers ...string) Look {
-	l := Look{Begun: noon, Traces: []string{"endpoints/1"}, Continuous: true, Names: names, Revisions: true}
+	l := Look{Started: noon, Traces: []string{"endpoints/1"}, Continuous: true, Names: names, Revisions: true}
 	l.Collection = Collection{ResourceVersion: 100, Witness: Witness{UID: "w", ResourceVersion: 40}}
 	l.Own, l.Moment = Migration{Generation: 4, Completed: 4, Started: true, Start: 1000}, 2000
 	e := &EpochID{Hash: servers[1]}
@@ -146,7 +146,7 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 		},
 		"no one watched, and the same servers live and left no trace": {
 			state: settled, look: look("a", "h1", "b",
-				"h1").with(func(l *Look) { l.Continuous = false; l.Begun = noon.Add(30 * time.Minute) }),
+				"h1").with(func(l *Look) { l.Continuous = false; l.Started = noon.Add(30 * time.Minute) }),
 			persisted: []string{"h1"}, current: "h1",
 		},
 		"no one watched, and the same servers live, but another left a trace": {
@@ -243,18 +243,18 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 		},
 		"a revision that rose by more than can be written": {
 			state: settled, look: look("a", "h1", "b",
-				"h1").with(func(l *Look) { l.Begun = noon.Add(10 * time.Minute); l.Collection.ResourceVersion = 1e9 }),
+				"h1").with(func(l *Look) { l.Started = noon.Add(10 * time.Minute); l.Collection.ResourceVersion = 1e9 }),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
 			reason: "the stored versions are unknown", doubt: true,
 		},
 		"a revision that rose by as much as a busy etcd writes": {
 			state: settled, look: look("a", "h1", "b",
-				"h1").with(func(l *Look) { l.Begun = noon.Add(10 * time.Minute); l.Collection.ResourceVersion = 3e7 }),
+				"h1").with(func(l *Look) { l.Started = noon.Add(10 * time.Minute); l.Collection.ResourceVersion = 3e7 }),
 			persisted: []string{"h1"}, current: "h1",
 		},
 		"a revision that rose much while this machine's clock went back": {
 			state: settled, look: look("a", "h1", "b",
-				"h1").with(func(l *Look) { l.Begun = noon.Add(-time.Hour); l.Collection.ResourceVersion = 5e6 }),
+				"h1").with(func(l *Look) { l.Started = noon.Add(-time.Hour); l.Collection.ResourceVersion = 5e6 }),
 			persisted: []string{"h1"}, current: "h1",
 		},
 		"resourceVersions that are not revisions may leap": {
@@ -284,8 +284,8 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 				t.Errorf("current %q, request %d because %q, doubt %q; want %q, %d, %q, %v",
 					d.State.Current, d.Request, d.Reason, d.Doubt, test.current, test.request, test.reason, test.doubt)
 			}
-			if !d.State.Heartbeat.Equal(test.look.Begun) {
-				t.Errorf("heartbeat %v, want the beginning of the look, %v", d.State.Heartbeat, test.look.Begun)
+			if !d.State.Heartbeat.Equal(test.look.Started) {
+				t.Errorf("heartbeat %v, want the beginning of the look, %v", d.State.Heartbeat, test.look.Started)
 			}
 			if after := fmt.Sprintf("%+v", test.state); after != before {
 				t.Errorf("the record that was given was changed:\n%s\n%s", before, after)
@@ -308,7 +308,7 @@ func TestAResourceIsForgottenOnlyWhenItIsGone(t *testing.T) {
 		"every server answers and none serves it":      {builtIn, look("a", "", "b", ""), true},
 		"one still serves it":                          {builtIn, look("a", "", "b", "h1"), false},
 		"one does not answer":                          {builtIn, look("a", "", "b", "?"), false},
-		"no one could be asked":                        {builtIn, Look{Begun: noon}, false},
+		"no one could be asked":                        {builtIn, Look{Started: noon}, false},
 		"its CRD is gone":                              {custom, look("a", "h1"), true},
 		"its CRD is there and no server serves it yet": {custom, look("a", "").custom(1, "h1"), false},
 	} {

@@ -27,7 +27,7 @@ var mutants = map[string]func(r *rules){
 	},
 	"a young heartbeat is an excuse": func(r *rules) {
 		replace(r, "no one watched", func(s State, l Look) string {
-			if l.Begun.Sub(s.Heartbeat) <= 12*time.Minute {
+			if l.Started.Sub(s.Heartbeat) <= 12*time.Minute {
 				return ""
 			}
 			return unwatched(s, l)

@@ -53,7 +53,7 @@ func (w *world) compare() Collection {
 }
 
 func (w *world) takeLook() {
-	l := Look{Begun: at(w.now), Continuous: w.kind != aggregated && w.watchSince <= w.begun, Restored: w.sawRestore,
+	l := Look{Started: at(w.now), Continuous: w.kind != aggregated && w.watchSince <= w.begun, Restored: w.sawRestore,
 		Revisions: w.kind != aggregated}
 	for i := range w.n {
 		p := &w.procs[i]
@@ -143,7 +143,7 @@ func (w *world) trigger() {
 			w.compared = w.servers()
 		}
 		d := w.rules.looked(w.record, w.look)
-		begun := int(w.look.Begun.Unix() / 60)
+		begun := int(w.look.Started.Unix() / 60)
 		w.write(d.State, begun, w.known())
 		w.request, w.lookTaken, w.lookedInLife, w.sawRestore = d.Request, false, true, false
 		if d.Doubt != "" {

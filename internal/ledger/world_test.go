@@ -193,7 +193,7 @@ func (w *world) begin(r rules, t tale) {
 	l := w.look
 	l.Collection = w.collection()
 	w.record.Servers, w.record.Traces, w.record.CRD, w.record.Epoch = l.Servers, l.Traces, l.CRD, l.Epoch
-	w.record.Current, w.record.Heartbeat, w.record.Collection = hashes[1], l.Begun, l.Collection
+	w.record.Current, w.record.Heartbeat, w.record.Collection = hashes[1], l.Started, l.Collection
 	w.begun, w.lookTaken, w.lookedInLife = w.now, false, true
 }
 
