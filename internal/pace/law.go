@@ -8,48 +8,48 @@ import (
 	"time"
 )
 
-// The law's constants. Latency is always compared with its own floor: what a request of the same kind takes when
-// it is alone. Where a server has cores to spare, latency stays at the floor and concurrency grows to its bound;
-// where it has none, every added request only waits, and latency is the number in flight over the throughput.
+// The constants of the law. It compares latency with its own floor: the latency of a request of the same kind that is
+// alone. If a server has cores to spare, latency stays at the floor, and concurrency grows to its bound. If it has none,
+// every added request only waits, and latency is the number of requests in flight divided by the throughput.
 //
-// A wait that no one notices is not a crowd: an API server promises a second for a write, and one that works on several
+// A short wait is not crowding: Kubernetes promises one second for a write, and an API server that handles several
 // writes at once spends less on each of them.
 const (
 	comfortable = 3.0                   // up to this multiple of the floor, one more in flight is welcome
 	crowded     = 4.0                   // above this multiple, others are waiting because of us
-	unnoticed   = 30 * time.Millisecond // above the floor counts as comfortable, however low the floor is
+	unnoticed   = 30 * time.Millisecond // this much above the floor is comfortable, however low the floor is
 
-	crowdedFactor   = 0.75 // of the concurrency that remains when crowded
-	throttledFactor = 0.5  // of concurrency and rate that remains when the server said stop
-	rateRecovery    = 0.1  // of the rate before it was lowered, that a lowered rate grows by in a second
-	rateForgotten   = 2.0  // a lowered rate this many times above what it was before no longer matters
+	crowdedFactor   = 0.75 // the part of the concurrency that remains after crowding
+	throttledFactor = 0.5  // the part of concurrency and rate that remains after a 429 or 503
+	rateRecovery    = 0.1  // a lowered rate grows by this part of the earlier rate in each second
+	rateForgotten   = 2.0  // a lowered rate ends at this multiple of the earlier rate
 
-	minWindow    = 8                // samples before anything is concluded
-	floorSamples = 4                // samples of one kind before its floor is believed
-	floorExpires = 20 * time.Second // then one window with a single request in flight measures it again
+	minWindow    = 8                // samples of a window at least
+	floorSamples = 4                // samples of one kind from which its floor is learned at least
+	floorExpires = 20 * time.Second // after this time, a window with one request in flight measures the floor again
 )
 
 // law decides how many requests may be in flight and how many may start in a second. It is pure: it knows the
-// time only from the samples it is given. Not safe for concurrent use.
+// time only from its arguments. It is not safe for concurrent use.
 //
-// It is an AIMD controller: additive increase per window while latency is near its floor, multiplicative decrease
-// when it is not or when the server says so (I7). The rejected alternative is a fixed number of workers: what is
-// right for an idle server with 32 cores stops one with two.
+// It is an AIMD controller: additive increase per window while latency is near its floor, and multiplicative decrease
+// while it is not, or if the server asks for less (I7). The rejected alternative is a fixed number of workers: a number
+// that suits an idle server with 32 cores overloads one with two.
 type law struct {
 	most  int
 	limit int
-	rate  float64 // objects per second; +Inf while the server has not asked for less
+	rate  float64 // requests per second; +Inf as long as the server has not asked for less
 
-	rateBefore float64   // what was reached when the rate was lowered last
+	rateBefore float64   // the rate that was reached when it was lowered last
 	rateRaised time.Time // when the lowered rate was raised last
 
 	floor    [kinds]time.Duration
-	measured time.Time // when the floor was measured last; zero: not yet
-	probing  bool      // this window measures the floor, with one in flight
-	resume   int       // the limit that held before probing
-	starting bool      // never crowded so far: double instead of adding one
+	measured time.Time // when the floor was measured last; zero if it has not been
+	probing  bool      // this window measures the floor, with one request in flight
+	resume   int       // the limit that applied before probing
+	starting bool      // there has been no crowding so far: the limit doubles instead of growing by one
 
-	lowered     time.Time // what started before this has been answered with a lower limit already
+	lowered     time.Time // requests that started earlier have lowered the limit already
 	windowStart time.Time
 	samples     [kinds]int
 	sum         [kinds]time.Duration
@@ -62,7 +62,7 @@ func newLaw(most int, now time.Time) *law {
 		starting: true, windowStart: now}
 }
 
-// observe takes in one finished request.
+// observe records one finished request.
 func (l *law) observe(now, started time.Time, kind Kind, latency time.Duration) {
 	l.recoverRate(now)
 	switch {
@@ -76,7 +76,7 @@ func (l *law) observe(now, started time.Time, kind Kind, latency time.Duration) 
 		return
 	}
 	if kind >= kinds || !started.After(l.windowStart) {
-		return // says nothing, or something about an earlier limit
+		return // it says nothing, or something about an earlier limit
 	}
 	l.samples[kind]++
 	l.sum[kind] += latency
@@ -118,7 +118,7 @@ func (l *law) conclude(now time.Time) {
 	l.begin(now)
 }
 
-// learnFloor keeps the lowest mean latency of each kind; a probing window replaces what was known.
+// learnFloor keeps the lowest mean latency of each kind. A probing window replaces the floor.
 func (l *law) learnFloor(now time.Time) {
 	for k := range l.floor {
 		if l.samples[k] < floorSamples {
@@ -134,8 +134,8 @@ func (l *law) learnFloor(now time.Time) {
 	}
 }
 
-// crowding is the mean latency of the window in multiples of its floor, or less where the floor is low: unnoticed
-// above it is comfortable. 1 where no floor is known.
+// crowding returns the mean latency of the window in multiples of its floor, or less if the floor is low: a latency of
+// unnoticed above it is comfortable. It returns 1 if no floor is known.
 func (l *law) crowding() float64 {
 	var sum float64
 	var n int
@@ -153,7 +153,7 @@ func (l *law) crowding() float64 {
 	return sum / float64(n)
 }
 
-// recoverRate raises a lowered rate with the time that has passed.
+// recoverRate raises a lowered rate in proportion to the time that has passed.
 func (l *law) recoverRate(now time.Time) {
 	if math.IsInf(l.rate, 1) {
 		return
@@ -165,10 +165,10 @@ func (l *law) recoverRate(now time.Time) {
 	}
 }
 
-// decrease lowers the concurrency. Requests that are in flight now count no more, so one overload is answered once.
+// decrease lowers the concurrency. Requests that are in flight now no longer count, so one overload lowers it once.
 func (l *law) decrease(now time.Time, factor float64) {
 	if l.probing {
-		l.limit = l.resume // what holds but for the measurement
+		l.limit = l.resume // the limit without the measurement
 	}
 	l.starting, l.probing = false, false
 	l.limit = max(1, int(float64(l.limit)*factor))

@@ -11,22 +11,23 @@ import (
 	"sync/atomic"
 )
 
-// meter counts the bytes of bodies, of requests and of answers, as they go over the wire: a compressed answer counts as
-// it is compressed. Headers and what connections add (HTTP/2 frames, TLS) are not counted. Safe for concurrent use.
+// meter counts the bytes of the bodies of requests and answers as they are transferred, so it counts a compressed
+// answer before it is decompressed. It does not count headers and the overhead of connections (HTTP/2 frames, TLS). It
+// is safe for concurrent use.
 type meter struct{ bytes atomic.Int64 }
 
 type meterKey struct{}
 
-// Count returns a context whose requests, sent through a Metered transport, are counted as the slot's until it is
+// Count returns a context. The bytes of its requests through a Metered transport count for the slot until it is
 // released.
 func (s Slot) Count(ctx context.Context) context.Context {
 	return context.WithValue(ctx, meterKey{}, s.meter)
 }
 
-// Metered returns a wrapper for transports that counts what the context of a request asks to count (Slot.Count). It
-// asks for compressed answers itself, and decompresses them, because http.Transport hides how much it received; plain
-// says that no answer may be compressed, as rest.Config.DisableCompression does. Other requests are left as they are.
-// Wrapping twice is harmless.
+// Metered returns a wrapper for transports that counts the bytes of requests whose context comes from Slot.Count. For
+// these it asks for compressed answers and decompresses them itself, because http.Transport hides how many bytes it
+// received. plain means that no answer may be compressed, like rest.Config.DisableCompression. Other requests pass
+// unchanged. Wrapping twice is harmless.
 func Metered(plain bool) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper { return &metered{next: next, plain: plain} }
 }
@@ -42,7 +43,7 @@ func (t *metered) RoundTrip(request *http.Request) (*http.Response, error) {
 	if !counted {
 		return t.next.RoundTrip(request)
 	}
-	request = request.Clone(context.WithValue(request.Context(), meterKey{}, nil)) // counted once
+	request = request.Clone(context.WithValue(request.Context(), meterKey{}, nil)) // so that it is counted once
 	decompress := !t.plain && request.Header.Get("Accept-Encoding") == "" && request.Header.Get("Range") == ""
 	if decompress {
 		request.Header.Set("Accept-Encoding", "gzip")
@@ -62,10 +63,10 @@ func (t *metered) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// WrappedRoundTripper lets client-go find what is below.
+// WrappedRoundTripper lets client-go find the wrapped RoundTripper.
 func (t *metered) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// meteredBody counts what is read.
+// meteredBody counts the bytes that are read.
 type meteredBody struct {
 	io.ReadCloser
 	meter *meter
@@ -78,7 +79,7 @@ func (b *meteredBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// decompressed reads a compressed body. Its first bytes are read when the answer's are.
+// decompressed decompresses a body. It reads nothing before the caller reads.
 type decompressed struct {
 	body   io.ReadCloser
 	reader *gzip.Reader

@@ -4,69 +4,70 @@
 // Package pace decides when the next request to an API server may start.
 //
 // It owns the load that a sweep puts on an API server: concurrency and rate follow the latency of the server and its
-// signals (429, Retry-After, 503), and stay within what the user configured (I7). A Pacer sends nothing.
+// signals (429, Retry-After, 503), and stay within the limits that the user configured (I7). If requests are spread over
+// several servers, each server has a law of its own, and the limits bound all of them together. A Pacer sends nothing.
 package pace
 
 import (
 	"context"
-	"math"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 )
 
-// DefaultInFlight bounds the requests in flight where the user does not.
+// DefaultInFlight bounds the requests in flight if the user does not.
 const DefaultInFlight = 32
 
-// Limits are what a user configures. A Pacer never exceeds them, even if the server could bear more.
+// Limits are configured by the user. A Pacer never exceeds them, even if the server could handle more.
 type Limits struct {
 	// ObjectsPerSecond bounds how many requests start in a second. 0 means no bound.
 	ObjectsPerSecond float64
 	// InFlight bounds how many requests are in flight. 0 means DefaultInFlight.
 	InFlight int
-	// BytesPerSecond bounds what the requests and their answers carry together, as Slot.Count counts it. A second's
-	// worth may come at once. 0 means no bound.
+	// BytesPerSecond bounds the bytes of the requests and their answers together, as Slot.Count counts them. The bytes
+	// of one second may be transferred at once. 0 means no bound.
 	BytesPerSecond int64
 }
 
-// Kind says how a request ended, as far as load is concerned. Latencies are compared within one kind only.
+// Kind says how a request ended. Latencies are compared only within one kind.
 type Kind int
 
 const (
-	// Wrote: the server wrote to etcd.
+	// Wrote means that the server wrote to etcd.
 	Wrote Kind = iota
-	// Unchanged: the server had nothing to write.
+	// Unchanged means that the server had nothing to write.
 	Unchanged
-	kinds // the kinds above have a latency that means something
-	// Throttled: the server refused because of load (429, 503).
+	kinds // the latency of the kinds above shows the load
+	// Throttled means that the server refused the request because of load (429, 503).
 	Throttled
-	// Lost: no answer came. The server may be overloaded, or the network may have failed.
+	// Lost means that no answer came. The server may be overloaded, or the network may have failed.
 	Lost
-	// Other: anything else; it says nothing about load.
+	// Other is any other end. It shows nothing about the load.
 	Other
 )
 
 // Stats is the state of a Pacer.
 type Stats struct {
 	InFlightLimit int           // requests that may be in flight now
-	RateLimit     float64       // objects per second that may start now; +Inf: not limited
-	Throttles     int64         // how often the server refused because of load
-	Paused        time.Duration // how long nothing was started because the server asked for it
-	Bytes         int64         // what requests and their answers carried, as Slot.Count counts it
+	RateLimit     float64       // objects per second that may start now; +Inf means not limited
+	Throttles     int64         // how often a server refused a request because of load
+	Paused        time.Duration // for how long no request was started because a server asked for that, summed over servers
+	Bytes         int64         // the bytes of requests and their answers, as Slot.Count counts them
+	Servers       int           // over which requests are spread; 0 means that they are not
 }
 
-// Pacer hands out the right to send a request. Safe for concurrent use.
+// Pacer gives permission to send requests, one by one. It is safe for concurrent use.
 type Pacer struct {
 	limits Limits
-	bucket *rate.Limiter // tokens never pile up: a configured rate holds over any interval
-	gate   Gate
+	bucket *rate.Limiter // tokens do not accumulate, so the configured rate holds over any interval
+	main   *lane         // of Acquire
 
 	mu       sync.Mutex
 	bytes    bandwidth
-	law      *law
-	inFlight int
-	changed  chan struct{} // closed and replaced whenever a waiter may have a chance
+	lanes    []*lane       // of the servers of Spread
+	inFlight int           // in all lanes
+	changed  chan struct{} // closed and replaced whenever a request that waits may be able to start
 	stats    Stats
 }
 
@@ -76,14 +77,17 @@ func New(limits Limits) *Pacer {
 		limits.InFlight = DefaultInFlight
 	}
 	now := time.Now()
-	p := &Pacer{limits: limits, bytes: newBandwidth(limits.BytesPerSecond, now), law: newLaw(limits.InFlight, now),
-		changed: make(chan struct{})}
-	p.bucket = rate.NewLimiter(p.allowed(), 1)
+	p := &Pacer{limits: limits, bytes: newBandwidth(limits.BytesPerSecond, now), changed: make(chan struct{}),
+		main: newLane(0, limits.InFlight, now), bucket: rate.NewLimiter(rate.Inf, 1)}
+	if limits.ObjectsPerSecond > 0 {
+		p.bucket.SetLimit(rate.Limit(limits.ObjectsPerSecond))
+	}
 	return p
 }
 
-// Slot is the right to have one request in flight, from Acquire to Release.
+// Slot is the permission for one request in flight, from Acquire to Release.
 type Slot struct {
+	lane     *lane
 	started  time.Time
 	expected float64 // bytes
 	meter    *meter
@@ -91,27 +95,39 @@ type Slot struct {
 
 // Acquire waits until one more request may start. The only error is that of the context.
 func (p *Pacer) Acquire(ctx context.Context) (Slot, error) {
-	if err := p.takeSlot(ctx); err != nil {
-		return Slot{}, err
-	}
-	expected, err := p.takeBytes(ctx)
+	l, err := p.takeSlot(ctx, p.first)
 	if err != nil {
-		p.giveBack(0)
 		return Slot{}, err
 	}
-	if token := p.bucket.Reserve(); Sleep(ctx, token.Delay()) != nil {
-		token.Cancel()
-		p.giveBack(expected)
-		return Slot{}, context.Cause(ctx)
+	slot, err := p.start(ctx, l)
+	if err == nil {
+		if err = l.gate.Wait(ctx); err != nil { // a pause may have begun during the wait for the token
+			p.giveBack(l, slot.expected)
+			return Slot{}, err
+		}
+		slot.started = time.Now()
 	}
-	if err := p.WaitWhilePaused(ctx); err != nil { // a pause may have begun while we waited for the token
-		p.giveBack(expected)
-		return Slot{}, err
-	}
-	return Slot{started: time.Now(), expected: expected, meter: new(meter)}, nil
+	return slot, err
 }
 
-// takeBytes waits until the bandwidth has something left, and charges what one more request is expected to carry.
+// start waits for what a request in a lane needs besides its slot.
+func (p *Pacer) start(ctx context.Context, l *lane) (Slot, error) {
+	expected, err := p.takeBytes(ctx)
+	if err != nil {
+		p.giveBack(l, 0)
+		return Slot{}, err
+	}
+	configured, own := p.bucket.Reserve(), l.bucket.Reserve()
+	if Sleep(ctx, max(configured.Delay(), own.Delay())) != nil {
+		configured.Cancel()
+		own.Cancel()
+		p.giveBack(l, expected)
+		return Slot{}, context.Cause(ctx)
+	}
+	return Slot{lane: l, started: time.Now(), expected: expected, meter: new(meter)}, nil
+}
+
+// takeBytes waits until the bandwidth allows one more request, and charges its expected bytes.
 func (p *Pacer) takeBytes(ctx context.Context) (expected float64, err error) {
 	for {
 		p.mu.Lock()
@@ -119,46 +135,59 @@ func (p *Pacer) takeBytes(ctx context.Context) (expected float64, err error) {
 		if wait <= 0 {
 			expected = p.bytes.begin()
 		}
-		changed := p.changed
+		changed := p.changed // a request that has ended may have carried less than expected
 		p.mu.Unlock()
 		if wait <= 0 {
 			return expected, context.Cause(ctx)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-changed: // a request that ended may have carried less than was expected
-		case <-ctx.Done():
-			timer.Stop()
-			return 0, context.Cause(ctx)
+		if err := await(ctx, changed, wait); err != nil {
+			return 0, err
 		}
-		timer.Stop()
 	}
 }
 
-func (p *Pacer) takeSlot(ctx context.Context) error {
+// takeSlot waits until choose returns a lane with room, and takes a slot in it.
+func (p *Pacer) takeSlot(ctx context.Context, choose func(now time.Time) (*lane, time.Duration)) (*lane, error) {
 	for {
 		p.mu.Lock()
-		if p.inFlight < p.law.limit {
+		l, wait := choose(time.Now())
+		if l != nil && p.inFlight < p.limits.InFlight {
 			p.inFlight++
+			l.inFlight++
 			p.mu.Unlock()
-			return nil
+			return l, nil
 		}
 		changed := p.changed
 		p.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := await(ctx, changed, wait); err != nil {
+			return nil, err
 		}
 	}
 }
 
+// await waits for a change, for as long as wait at most where that is not 0. The only error is that of the context.
+func await(ctx context.Context, changed <-chan struct{}, wait time.Duration) error {
+	var over <-chan time.Time
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-over:
+	case <-changed:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
 // giveBack ends a request that was not sent.
-func (p *Pacer) giveBack(expected float64) {
+func (p *Pacer) giveBack(l *lane, expected float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.inFlight--
+	l.inFlight--
 	p.bytes.level += expected
 	p.wake()
 }
@@ -169,8 +198,8 @@ func (p *Pacer) wake() {
 	p.changed = make(chan struct{})
 }
 
-// Release ends a request and says how it went. retryAfter is what the server asked for; 0 means nothing.
-// Until it is over, no request starts.
+// Release says that and how a request has ended. retryAfter is the pause that the server asked for: no request to that
+// server starts before it is over. 0 means none.
 func (p *Pacer) Release(slot Slot, kind Kind, retryAfter time.Duration) {
 	now := time.Now()
 	p.mu.Lock()
@@ -182,35 +211,16 @@ func (p *Pacer) Release(slot Slot, kind Kind, retryAfter time.Duration) {
 	if kind == Throttled {
 		p.stats.Throttles++
 	}
-	p.stats.Paused += p.gate.close(retryAfter)
-	p.law.observe(now, slot.started, kind, now.Sub(slot.started))
-	if allowed := p.allowed(); allowed != p.bucket.Limit() {
-		p.bucket.SetLimit(allowed)
-	}
+	p.stats.Paused += slot.lane.end(now, slot.started, kind, retryAfter)
 	p.wake()
 }
 
-// allowed must be called with the lock held, or before p is shared.
-func (p *Pacer) allowed() rate.Limit {
-	allowed := p.law.rate
-	if p.limits.ObjectsPerSecond > 0 {
-		allowed = min(allowed, p.limits.ObjectsPerSecond)
-	}
-	if math.IsInf(allowed, 1) {
-		return rate.Inf
-	}
-	return rate.Limit(allowed)
-}
+// WaitWhilePaused waits until the Retry-After of the server of Acquire is over. It is for requests that are not paced,
+// such as the looks of a sweep that waits for an agreement. The only error is that of the context.
+func (p *Pacer) WaitWhilePaused(ctx context.Context) error { return p.main.gate.Wait(ctx) }
 
-// WaitWhilePaused waits until the server's Retry-After is over. For the requests that are not paced, such as the looks
-// of a sweep that waits for an agreement. The only error is that of the context.
-func (p *Pacer) WaitWhilePaused(ctx context.Context) error { return p.gate.Wait(ctx) }
-
-// Paused reports whether the server's Retry-After is not over.
-func (p *Pacer) Paused() bool { return p.gate.isClosed() }
-
-// Sleep waits for d, or for the end of the context, whose cause it returns, also where d is over as well: nothing is
-// begun after the end.
+// Sleep waits for d or for the end of the context. If the context has ended, it returns the cause, even if d is over
+// too: the caller starts nothing after the end.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -221,14 +231,19 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	return context.Cause(ctx)
 }
 
-// Stats returns what p has come to by now.
+// Stats returns the current state.
 func (p *Pacer) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stats
-	s.InFlightLimit, s.RateLimit = p.law.limit, float64(p.allowed())
-	if p.allowed() == rate.Inf {
-		s.RateLimit = math.Inf(1)
+	s.Servers = len(p.lanes)
+	for _, l := range p.used() {
+		s.InFlightLimit += l.law.limit
+		s.RateLimit += l.law.rate
+	}
+	s.InFlightLimit = min(s.InFlightLimit, p.limits.InFlight)
+	if p.limits.ObjectsPerSecond > 0 {
+		s.RateLimit = min(s.RateLimit, p.limits.ObjectsPerSecond)
 	}
 	return s
 }
