@@ -152,16 +152,16 @@ func TestFailuresHaveTheirShareOfACheckpoint(t *testing.T) {
 			return http.StatusUnprocessableEntity, string(raw)
 		},
 	}
-	place := &memoryCheckpoints{}
-	result, err := l.sweep(t, nil, Options{Checkpoints: place, PageSize: objects}).Run(t.Context())
+	store := &memoryCheckpoints{}
+	result, err := l.sweep(t, nil, Options{Checkpoints: store, PageSize: objects}).Run(t.Context())
 	if !errors.Is(err, ErrObjectsFailed) || result.Counts.Failed != objects || int64(len(result.Failures))+
 		result.FailuresOmitted != objects {
 		t.Fatalf("error %v, %d failed, %d named and %d counted, want %d", err, result.Counts.Failed,
 			len(result.Failures), result.FailuresOmitted, objects)
 	}
-	t.Logf("the checkpoint has %d bytes", len(place.raw))
-	if len(place.raw) > maxFailuresBytes+4<<10 || len(result.Failures) < 50 {
-		t.Errorf("the checkpoint has %d bytes and %d failures (I6)", len(place.raw), len(result.Failures))
+	t.Logf("the checkpoint has %d bytes", len(store.raw))
+	if len(store.raw) > maxFailuresBytes+4<<10 || len(result.Failures) < 50 {
+		t.Errorf("the checkpoint has %d bytes and %d failures (I6)", len(store.raw), len(result.Failures))
 	}
 	for _, f := range result.Failures {
 		if len(f.Message) > maxMessageBytes || !utf8.ValidString(f.Message) ||
@@ -201,7 +201,7 @@ func TestFailuresBeyondTheirBytesAreCounted(t *testing.T) {
 }
 
 func TestAnOldCheckpointIsBroughtWithinItsBounds(t *testing.T) {
-	place := &memoryCheckpoints{}
+	store := &memoryCheckpoints{}
 	old := &checkpoint{Version: checkpointVersion, Resource: "flunders.wardle.example.com",
 		Counts: Counts{Failed: 2000}, Failures: []Failure{
 			{Namespace: "../x", Name: "a"}, {Namespace: "d", Name: "a/b"},
@@ -209,10 +209,10 @@ func TestAnOldCheckpointIsBroughtWithinItsBounds(t *testing.T) {
 		}}
 	old.Failures = append(old.Failures, slices.Repeat([]Failure{{Namespace: "d", Name: "a",
 		Message: strings.Repeat("x", 20<<10)}}, 1997)...)
-	if err := place.write(old); err != nil {
+	if err := store.write(old); err != nil {
 		t.Fatal(err)
 	}
-	s := (&liar{}).sweep(t, nil, Options{Checkpoints: place, Resume: true})
+	s := (&liar{}).sweep(t, nil, Options{Checkpoints: store, Resume: true})
 	if err := s.load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -284,8 +284,8 @@ func TestARunThatGetsNowhereEnds(t *testing.T) {
 				l := &liar{}
 				started := time.Now()
 				l.list = func(n int, _ string) (int, string) { return http.StatusOK, tt.page(n) }
-				place := &memoryCheckpoints{}
-				s := l.sweep(t, nil, Options{Checkpoints: place, LookInterval: time.Second})
+				store := &memoryCheckpoints{}
+				s := l.sweep(t, nil, Options{Checkpoints: store, LookInterval: time.Second})
 				client, err := apiserver.NewClient(&rest.Config{Host: "http://liar.example.com", Transport: transport(func(r *http.Request) (*http.Response, error) {
 					if r.URL.Query().Get("limit") != "1" && strings.HasSuffix(r.URL.Path, "/flunders") {
 						time.Sleep(time.Minute)

@@ -28,8 +28,8 @@ type checkpoint struct {
 	// Over means that Epoch was seen to be over. The pass does not continue, even if the next look shows the same epoch
 	// again.
 	Over bool `json:"over,omitempty"`
-	// Seen is when Epoch was last seen to be the present one.
-	Seen time.Time `json:"seen,omitzero"`
+	// LookedAt is when Epoch was last found to be the present one.
+	LookedAt time.Time `json:"seen,omitzero"`
 	// Ranges are the good ranges of earlier epochs, and Prefix the longest good prefix.
 	Ranges []goodRange `json:"ranges,omitempty"`
 	Prefix goodPrefix  `json:"prefix,omitzero"`
@@ -78,7 +78,7 @@ const maxBlind = 10 * time.Second
 // followed reports whether no API server can have come and gone unseen between the last look and this one. For a custom
 // resource, all API servers write what the CRD says as long as its generation does not change.
 func (c *checkpoint) followed(now time.Time) bool {
-	blind := now.Round(0).Sub(c.Seen.Round(0)) // without the monotonic clock, which stands still while a machine sleeps
+	blind := now.Round(0).Sub(c.LookedAt.Round(0)) // without the monotonic clock, which stands still while a machine sleeps
 	return c.Epoch.CRDUID != "" || blind > -maxBlind && blind < maxBlind
 }
 
@@ -104,7 +104,7 @@ func (c *checkpoint) end() {
 
 // clear drops the position of the pass.
 func (c *checkpoint) clear() {
-	c.Begun, c.Over, c.Baseline, c.Confirmed, c.Seen = false, false, 0, 0, time.Time{}
+	c.Begun, c.Over, c.Baseline, c.Confirmed, c.LookedAt = false, false, 0, 0, time.Time{}
 	c.Done, c.DoneAt, c.ConfirmedDone, c.ConfirmedDoneAt = "", 0, "", 0
 	c.Continue, c.Listed, c.Complete = "", false, false
 }
@@ -147,7 +147,7 @@ func (c *checkpoint) done(last string, objects []object, newest uint64) string {
 }
 
 // confirm records that the epoch lasted until s was recorded, and longer.
-func (c *checkpoint) confirm(s sighting) {
+func (c *checkpoint) confirm(s position) {
 	c.Confirmed = max(c.Confirmed, s.newest)
 	if !c.Unordered && s.done > c.ConfirmedDone {
 		c.ConfirmedDone, c.ConfirmedDoneAt = s.done, s.doneAt

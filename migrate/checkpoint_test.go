@@ -123,7 +123,7 @@ func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
 				}
 				return hash
 			}
-			var trail []sighting
+			var trail []position
 			var candidate witness
 			newest, last, whole := e.revision, "", true
 			for rest := e.list(); len(rest) > 0 && whole; {
@@ -166,7 +166,7 @@ func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
 				}
 				c.Witnesses = addWitness(c.Witnesses, candidate)
 				last = c.done(last, objects, newest)
-				if s := (sighting{newest: newest, done: c.Done, doneAt: c.DoneAt}); !intruder {
+				if s := (position{newest: newest, done: c.Done, doneAt: c.DoneAt}); !intruder {
 					trail = append(trail, s)
 				}
 				if rapid.Bool().Draw(t, "looked") {
@@ -220,7 +220,7 @@ func TestAPrefixKnowsWhatLiesBetweenTwoRanges(t *testing.T) {
 		t.Error("what was not confirmed is current")
 	}
 	last := c.done("", []object{at("a", 50), at("b", 150)}, 205)
-	c.confirm(sighting{newest: 210, done: c.Done, doneAt: c.DoneAt})
+	c.confirm(position{newest: 210, done: c.Done, doneAt: c.DoneAt})
 	c.done(last, []object{at("c", 160)}, 215) // never confirmed
 	c.begin(epoch("c"))
 	c.Baseline = 300
@@ -241,7 +241,7 @@ func TestAPrefixKnowsWhatLiesBetweenTwoRanges(t *testing.T) {
 		}
 	}
 	c.done("", []object{at("a", 50)}, 305)
-	c.confirm(sighting{newest: 310, done: c.Done})
+	c.confirm(position{newest: 310, done: c.Done})
 	c.begin(epoch("d"))
 	if want := (goodPrefix{Hash: "v2", Key: "n/b", ResourceVersion: 210, Reached: 205}); c.Prefix != want {
 		t.Errorf("after a pass that came less far the prefix is %+v, want %+v", c.Prefix, want)
@@ -258,7 +258,7 @@ func TestAFailureOrAListOutOfOrderEndsThePrefix(t *testing.T) {
 	c.begin(Epoch{Hash: "v2", Evidence: Observed})
 	c.Baseline = 100
 	last := c.done("", []object{at("a"), at("c")}, 105)
-	before := sighting{newest: 110, done: c.Done}
+	before := position{newest: 110, done: c.Done}
 	c.done(last, []object{at("b")}, 106)
 	c.confirm(before)
 	c.begin(Epoch{Hash: "v2", Servers: []string{"a"}, Evidence: Observed})
@@ -281,7 +281,7 @@ func TestAnEpochThatNoOneFollowedIsOver(t *testing.T) {
 		"never":                             {Epoch{}, time.Time{}, false},
 		"the generation of a CRD shows it":  {Epoch{CRDUID: "u"}, now.Add(-time.Hour), true},
 	} {
-		c := checkpoint{Begun: true, Epoch: tt.epoch, Seen: tt.seen}
+		c := checkpoint{Begun: true, Epoch: tt.epoch, LookedAt: tt.seen}
 		if got := c.inEpoch(tt.epoch, now); got != tt.want {
 			t.Errorf("%s: in the epoch %t, want %t", name, got, tt.want)
 		}
@@ -291,20 +291,20 @@ func TestAnEpochThatNoOneFollowedIsOver(t *testing.T) {
 // Failures beyond those that are kept by name cannot be tried again one by one: only a new pass finds the objects.
 func TestFailuresThatWereNotKeptByNameForceANewPass(t *testing.T) {
 	f := &scripted{n: 3, resourceVersion: "1000"}
-	place := &memoryCheckpoints{}
-	if _, err := sweepOf(t, f, nil, Options{Checkpoints: place}).Run(t.Context()); err != nil {
+	store := &memoryCheckpoints{}
+	if _, err := sweepOf(t, f, nil, Options{Checkpoints: store}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c, err := place.read()
+	c, err := store.read()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Complete, c.FailuresOmitted, c.Counts = false, 1, Counts{Rewritten: 2, Failed: 1}
 	c.Prefix, c.Ranges = goodPrefix{}, nil
-	if err := place.write(c); err != nil {
+	if err := store.write(c); err != nil {
 		t.Fatal(err)
 	}
-	result, err := sweepOf(t, f, nil, Options{Checkpoints: place, Resume: true}).Run(t.Context())
+	result, err := sweepOf(t, f, nil, Options{Checkpoints: store, Resume: true}).Run(t.Context())
 	if err != nil || !result.Proven || result.Restarts != 1 || result.Counts.Done() != 3 || result.Counts.Failed != 0 {
 		t.Errorf("%d restarts, counts %+v, proven %t (%v), want a new pass over all 3 objects (I4)", result.Restarts,
 			result.Counts, result.Proven, err)
@@ -315,7 +315,7 @@ func TestALookThatEndsAfterThePassAddsNothingToTheNextOne(t *testing.T) {
 	var c checkpoint
 	c.begin(Epoch{Hash: "v2", Evidence: Observed})
 	c.forget()
-	c.confirm(sighting{newest: 900, done: "n/z", doneAt: 800}) // of before
+	c.confirm(position{newest: 900, done: "n/z", doneAt: 800}) // of before
 	c.begin(Epoch{Hash: "v2", Servers: []string{"b"}, Evidence: Observed})
 	if c.ConfirmedDone != "" || c.Confirmed != 0 {
 		t.Errorf("the new pass is confirmed up to %q and %d although it has not begun to list",

@@ -97,6 +97,10 @@ func TestARefusalWithoutRetryAfterWaitsASecond(t *testing.T) {
 	if got := retryAfter(status(http.StatusServiceUnavailable, "", ""), throttled); got != time.Second {
 		t.Errorf("retryAfter = %v, want 1 s", got)
 	}
+	denial := apierrors.NewTooManyRequests(`admission webhook "w" denied the request: no`, 1<<31-1)
+	if got := retryAfter(denial, classify(denial)); got != 0 {
+		t.Errorf("retryAfter = %v, want nothing after a webhook's denial", got)
+	}
 	if got := retryAfter(io.EOF, lost); got != 0 {
 		t.Errorf("retryAfter = %v, want nothing after a lost answer", got)
 	}

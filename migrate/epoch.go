@@ -59,6 +59,9 @@ type Epoch struct {
 	// changes with every start of a process. A process that was told to shut down is included until it is silent.
 	// Servers is empty if Leases cannot be read.
 	Servers []string `json:"servers,omitempty"`
+	// Addresses are the own addresses, host:port, at which API servers have shown Hash. Each of them presented a
+	// certificate that the authority of the cluster signed. It is not part of the epoch's identity.
+	Addresses []string `json:"-"`
 	// CRDUID and CRDGeneration are those of the CustomResourceDefinition; zero for other resources.
 	CRDUID        types.UID `json:"crdUID,omitempty"`
 	CRDGeneration int64     `json:"crdGeneration,omitempty"`

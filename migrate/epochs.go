@@ -155,7 +155,7 @@ func (s *Sweep) lookIsDue(ctx context.Context) error {
 func (s *Sweep) lastLook() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state.Seen
+	return s.state.LookedAt
 }
 
 // pressing returns the context for the requests of a look that is due: they wait for the end of a pause only as long as
@@ -174,21 +174,21 @@ const leaseGrace = 5 * time.Second
 
 func (s *Sweep) grace() time.Duration { return min(leaseGrace, s.options.SettleTime) }
 
-// sighting is the position of the pass at one moment: the newest resourceVersion that had been read, and
+// position says how far the pass is at one moment: the newest resourceVersion that had been read, and
 // checkpoint.Done and DoneAt before that.
-type sighting struct {
+type position struct {
 	at     time.Time
 	newest uint64
 	done   string
 	doneAt uint64
 }
 
-// sight records the position of the pass.
-func (s *Sweep) sight() sighting {
+// position returns the position of the pass.
+func (s *Sweep) position() position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	done, doneAt := s.state.Done, s.state.DoneAt
-	return sighting{done: done, doneAt: doneAt, newest: s.newest.Load(), at: time.Now()}
+	return position{done: done, doneAt: doneAt, newest: s.newest.Load(), at: time.Now()}
 }
 
 // look confirms the epoch: everything that was read more than the grace period before the look was written while the
@@ -197,7 +197,7 @@ func (s *Sweep) sight() sighting {
 // The processes of the epoch need not all answer again: a process that still has its Lease writes the same version as
 // before, or nothing, and another process would have a Lease of its own.
 func (s *Sweep) look(ctx context.Context, epoch Epoch) (Evidence, error) {
-	seen := s.sight()
+	before := s.position()
 	now, err := s.agreement.Epoch(s.pressing(ctx))
 	if err == nil {
 		s.answer.Store(time.Now().UnixNano())
@@ -210,7 +210,7 @@ func (s *Sweep) look(ctx context.Context, epoch Epoch) (Evidence, error) {
 	case !epoch.lasts(now):
 		return 0, fmt.Errorf("%w: %s", errEpochOver, difference(epoch, now))
 	}
-	if !s.confirmTrail(seen, s.identified(now) || now.Evidence >= min(epoch.Evidence, Observed)) {
+	if !s.confirmTrail(before, s.identified(now) || now.Evidence >= min(epoch.Evidence, Observed)) {
 		return 0, fmt.Errorf("%w: the API servers were not asked for more than %v", errEpochOver, maxBlind)
 	}
 	return now.Evidence, err
@@ -221,18 +221,18 @@ func (s *Sweep) identified(e Epoch) bool {
 	return len(e.Servers) > 0 && s.wire.target.Origin != Aggregated
 }
 
-// confirmTrail adds a look that began when seen was recorded. If the look can tell (tells), everything that was read
+// confirmTrail adds a look that began when before was recorded. If the look can tell (tells), everything that was read
 // more than the grace period before it is confirmed. If too much time has passed since the previous look, it does
 // nothing and returns false.
-func (s *Sweep) confirmTrail(seen sighting, tells bool) bool {
+func (s *Sweep) confirmTrail(before position, tells bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.state.followed(seen.at) {
+	if !s.state.followed(before.at) {
 		return false
 	}
-	s.state.Seen = seen.at
-	s.trail = append(s.trail, seen)
-	for len(s.trail) > 0 && seen.at.Sub(s.trail[0].at) >= s.grace() {
+	s.state.LookedAt = before.at
+	s.trail = append(s.trail, before)
+	for len(s.trail) > 0 && before.at.Sub(s.trail[0].at) >= s.grace() {
 		if tells {
 			s.state.confirm(s.trail[0])
 		}
@@ -248,18 +248,18 @@ func (s *Sweep) linger(ctx context.Context, epoch Epoch) {
 	ctx, release := s.untilStopped(ctx)
 	defer release()
 	s.wait("for what was written last to be confirmed")
-	for end := s.sight().at; ; {
+	for end := s.position().at; ; {
 		if s.lookIsDue(ctx) != nil {
 			return
 		}
-		seen := s.sight()
+		before := s.position()
 		now, err := s.agreement.Epoch(s.pressing(ctx))
 		switch {
-		case err != nil && seen.at.Sub(end) > 2*s.grace(), errors.Is(err, ErrDisagreement), ctx.Err() != nil:
+		case err != nil && before.at.Sub(end) > 2*s.grace(), errors.Is(err, ErrDisagreement), ctx.Err() != nil:
 			return
 		case err != nil && !(errors.Is(err, ErrSilent) && s.identified(now)):
-		case !epoch.lostServers(now) || !s.identified(now) || !s.confirmTrail(seen, true) ||
-			seen.at.Sub(end) >= s.grace():
+		case !epoch.lostServers(now) || !s.identified(now) || !s.confirmTrail(before, true) ||
+			before.at.Sub(end) >= s.grace():
 			return
 		}
 		if pace.Sleep(ctx, s.options.LookInterval) != nil {

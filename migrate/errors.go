@@ -128,7 +128,7 @@ func classify(err error) class {
 	case code >= http.StatusBadRequest && code < http.StatusInternalServerError:
 		return rejected
 	}
-	return faulty
+	return faulty // 500, 502 and others; some of what an API server answers with 500 was told apart above
 }
 
 // What an API server says about a conversion webhook that it could not reach. If the webhook answered with an error,
@@ -138,8 +138,12 @@ const (
 	notAsked          = "failed: Post "
 )
 
-// retryAfter returns how long the server asked us to wait, or our own wait if it refused without saying.
+// retryAfter returns how long the server asked us to wait, or our own wait if it refused without saying. Other errors
+// contain what a webhook wrote into its answer, which asks for nothing.
 func retryAfter(err error, c class) time.Duration {
+	if c != throttled && c != lost && c != faulty {
+		return 0
+	}
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
 		return time.Duration(seconds) * time.Second
 	}
@@ -213,6 +217,14 @@ func isGuarded(err error) bool {
 func isAdmission(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && !authorizationText.MatchString(status.Status().Message)
+}
+
+// causeOf replaces the error of a cancelled request with the reason for the cancellation.
+func causeOf(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
+		return cause
+	}
+	return err
 }
 
 // describe returns the text of an error. It shortens connection errors, in which net/http repeats the URL.

@@ -75,7 +75,7 @@ func FuzzCheckpoint(f *testing.F) {
 		c.inEpoch(Epoch{Hash: "h"}, now)
 		c.resumable()
 		c.done(c.Done, []object{o}, number(resourceVersion))
-		c.confirm(sighting{newest: number(resourceVersion), done: c.Done})
+		c.confirm(position{newest: number(resourceVersion), done: c.Done})
 		c.begin(Epoch{Hash: "h2", Evidence: Observed})
 		if c.Done != "" || c.Continue != "" || c.Baseline != 0 || c.Complete {
 			t.Errorf("a new pass begins with %+v", c)

@@ -155,9 +155,9 @@ func TestAnObjectThatCannotBeOneIsNeverSentFor(t *testing.T) {
 				if tt.clusterScoped {
 					l.patch = func(string) (int, string) { return http.StatusOK, about("", "a", "2000") }
 				}
-				place := &memoryCheckpoints{}
+				store := &memoryCheckpoints{}
 				sweep := l.sweep(t, func(target *Target) { target.Namespaced = !tt.clusterScoped },
-					Options{Checkpoints: place})
+					Options{Checkpoints: store})
 				if tt.clusterScoped {
 					sweep.wire.client = clusterScoped(t, l)
 				}
@@ -177,7 +177,7 @@ func TestAnObjectThatCannotBeOneIsNeverSentFor(t *testing.T) {
 					}
 					t.Errorf("%s was sent (I3)", sent)
 				}
-				if c, _ := place.read(); c.Listed || c.Complete {
+				if c, _ := store.read(); c.Listed || c.Complete {
 					t.Errorf("the checkpoint says that the pass is complete: %+v", c)
 				}
 			})

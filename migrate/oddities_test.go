@@ -20,28 +20,28 @@ import (
 // do on demand. Everything about pages, conflicts and encodings is tested against real ones.
 
 func TestARunThatStartsOverVoidsTheOldCheckpointAtOnce(t *testing.T) {
-	place := &memoryCheckpoints{}
+	store := &memoryCheckpoints{}
 	if _, err := sweepOf(t, &scripted{n: 3, resourceVersion: "1000"}, nil,
-		Options{Checkpoints: place}).Run(t.Context()); err != nil {
+		Options{Checkpoints: store}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// A key was rotated, which no epoch shows: start over, and be interrupted on the first page.
 	var interrupted *Sweep
 	f := &scripted{n: 3, resourceVersion: "3000"}
 	f.patch = func(name string, _ http.ResponseWriter) bool {
-		if c, err := place.read(); err != nil || c.Begun || c.Complete {
+		if c, err := store.read(); err != nil || c.Begun || c.Complete {
 			t.Errorf("checkpoint while %s is rewritten: %+v (%v), want it void before anything is written (I5)", name,
 				c, err)
 		}
 		interrupted.Stop()
 		return false
 	}
-	interrupted = sweepOf(t, f, nil, Options{Checkpoints: place, MaxInFlight: 1})
+	interrupted = sweepOf(t, f, nil, Options{Checkpoints: store, MaxInFlight: 1})
 	if _, err := interrupted.Run(t.Context()); !errors.Is(err, ErrStopped) {
 		t.Fatalf("error = %v, want it stopped", err)
 	}
 	f = &scripted{n: 3, resourceVersion: "3000"}
-	result, err := sweepOf(t, f, nil, Options{Checkpoints: place, Resume: true}).Run(t.Context())
+	result, err := sweepOf(t, f, nil, Options{Checkpoints: store, Resume: true}).Run(t.Context())
 	if err != nil || f.patches.Load() != 3 {
 		t.Errorf("resumed with %d patches, proven %v (%v), want all 3 objects rewritten",
 			f.patches.Load(), result.Proven, err)
@@ -139,7 +139,7 @@ func TestWhatIsDeclaredEndsTheEpochThatRestsOnIt(t *testing.T) {
 // Servers of a custom resource that were away when the pass began are there again: the epoch is the same, and can prove
 // something now.
 func TestAPassThatBeganWithWeakEvidenceStartsOverOnceThereIsEnough(t *testing.T) {
-	place := &memoryCheckpoints{}
+	store := &memoryCheckpoints{}
 	evidence := Sampled
 	agreement := func() (Epoch, error) {
 		return Epoch{Hash: "h", CRDUID: "u", CRDGeneration: 2, Evidence: evidence, Since: lasting.Since}, nil
@@ -147,14 +147,14 @@ func TestAPassThatBeganWithWeakEvidenceStartsOverOnceThereIsEnough(t *testing.T)
 	f := &scripted{n: 3, resourceVersion: "3000"}
 	for run, want := range []int64{3, 3} { // a sample is not looked at again as long as there is nothing better
 		if result, err := sweepOf(t, f, agreement,
-			Options{Checkpoints: place, Resume: true}).Run(t.Context()); !errors.Is(err, ErrNotProven) ||
+			Options{Checkpoints: store, Resume: true}).Run(t.Context()); !errors.Is(err, ErrNotProven) ||
 			result.Proven || f.patches.Load() != want {
 			t.Errorf("run %d with a sample: %d patches, proven %t (%v), want %d patches and no proof", run,
 				f.patches.Load(), result.Proven, err, want)
 		}
 	}
 	evidence = Observed
-	result, err := sweepOf(t, f, agreement, Options{Checkpoints: place, Resume: true}).Run(t.Context())
+	result, err := sweepOf(t, f, agreement, Options{Checkpoints: store, Resume: true}).Run(t.Context())
 	if err != nil || !result.Proven || result.Epoch.Evidence != Observed || f.patches.Load() != 6 {
 		t.Errorf("%d patches, proven %t with evidence %v (%v), want a second pass that proves", f.patches.Load(),
 			result.Proven, result.Epoch.Evidence, err)
@@ -162,9 +162,9 @@ func TestAPassThatBeganWithWeakEvidenceStartsOverOnceThereIsEnough(t *testing.T)
 }
 
 func TestASampledCheckpointIsNotResumedAsIfNothingHadHappened(t *testing.T) {
-	place := &memoryCheckpoints{}
+	store := &memoryCheckpoints{}
 	sampled := func() (Epoch, error) { return Epoch{Hash: "h", Evidence: Sampled, Since: lasting.Since}, nil }
-	options := Options{Checkpoints: place, MinEvidence: Sampled}
+	options := Options{Checkpoints: store, MinEvidence: Sampled}
 	if _, err := sweepOf(t, &scripted{n: 3, resourceVersion: "1000"}, sampled, options).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestWhatWasWrittenLastIsConfirmedAfterServersWent(t *testing.T) {
 // A process may die while it looks on after the end of an epoch: it must not go on in the pass, although the next look
 // shows the same epoch again.
 func TestWhileASweepLooksOnItsCheckpointSaysThatTheEpochIsOver(t *testing.T) {
-	place := &memoryCheckpoints{}
+	store := &memoryCheckpoints{}
 	var looks, after atomic.Int64
 	f := &scripted{n: 3, resourceVersion: "3000", patch: func(string, http.ResponseWriter) bool {
 		for begin := looks.Load(); looks.Load() < begin+2; {
@@ -218,14 +218,14 @@ func TestWhileASweepLooksOnItsCheckpointSaysThatTheEpochIsOver(t *testing.T) {
 		case n == 2:
 			return Epoch{}, fmt.Errorf("%w: for a moment", ErrDisagreement)
 		case n > 2 && after.Add(1) == 1:
-			if c, err := place.read(); err != nil || c == nil || c.inEpoch(lasting, time.Now()) {
+			if c, err := store.read(); err != nil || c == nil || c.inEpoch(lasting, time.Now()) {
 				t.Errorf("the checkpoint is %+v (%v): who resumes it goes on in an epoch that was over", c, err)
 			}
 		}
 		return lasting, nil
 	}
 	if result, err := sweepOf(t, f, agreement,
-		Options{MaxInFlight: 1, Checkpoints: place}).Run(t.Context()); err != nil || result.Restarts != 1 {
+		Options{MaxInFlight: 1, Checkpoints: store}).Run(t.Context()); err != nil || result.Restarts != 1 {
 		t.Errorf("%d restarts (%v), want the pass started over", result.Restarts, err)
 	}
 }
@@ -268,9 +268,9 @@ func TestNothingIsBegunWhileAnAPIServerDoesNotAnswer(t *testing.T) {
 }
 
 func TestAPassThatNoOneFollowedStartsOver(t *testing.T) {
-	place := &memoryCheckpoints{}
+	store := &memoryCheckpoints{}
 	f := &scripted{n: 3, resourceVersion: "1000"}
-	if _, err := sweepOf(t, f, nil, Options{Checkpoints: place}).Run(t.Context()); err != nil {
+	if _, err := sweepOf(t, f, nil, Options{Checkpoints: store}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f.resourceVersion = "3000"
@@ -278,15 +278,15 @@ func TestAPassThatNoOneFollowedStartsOver(t *testing.T) {
 		blind    time.Duration
 		restarts int
 	}{{0, 0}, {maxBlind, 1}} {
-		c, err := place.read()
+		c, err := store.read()
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Seen = c.Seen.Add(-tt.blind)
-		if err := place.write(c); err != nil {
+		c.LookedAt = c.LookedAt.Add(-tt.blind)
+		if err := store.write(c); err != nil {
 			t.Fatal(err)
 		}
-		result, err := sweepOf(t, f, nil, Options{Checkpoints: place, Resume: true}).Run(t.Context())
+		result, err := sweepOf(t, f, nil, Options{Checkpoints: store, Resume: true}).Run(t.Context())
 		if err != nil || !result.Proven || result.Restarts != tt.restarts {
 			t.Errorf("after %v without a look: %d restarts, proven %t (%v), want %d", tt.blind, result.Restarts,
 				result.Proven, err, tt.restarts)
@@ -303,13 +303,13 @@ func TestAListWithoutANumberSkipsNothing(t *testing.T) {
 }
 
 func TestAFailedVerificationTakesTheCompletionBack(t *testing.T) {
-	place := &memoryCheckpoints{}
+	store := &memoryCheckpoints{}
 	same := func(name string, w http.ResponseWriter) bool {
 		fmt.Fprint(w, object1(name, "1"+name[1:]))
 		return true
 	}
 	f := &scripted{n: 3, resourceVersion: "1000", patch: same}
-	if _, err := sweepOf(t, f, nil, Options{Checkpoints: place}).Run(t.Context()); err != nil {
+	if _, err := sweepOf(t, f, nil, Options{Checkpoints: store}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f.patch = func(name string, w http.ResponseWriter) bool {
@@ -319,7 +319,7 @@ func TestAFailedVerificationTakesTheCompletionBack(t *testing.T) {
 		return same(name, w)
 	}
 	for _, options := range []Options{{Verify: true}, {}} {
-		options.Checkpoints, options.Resume = place, true
+		options.Checkpoints, options.Resume = store, true
 		result, err := sweepOf(t, f, nil, options).Run(t.Context())
 		if diff := cmp.Diff(Counts{Current: 2, Failed: 1}, result.Counts); diff != "" ||
 			!errors.Is(err, ErrObjectsFailed) || result.Complete {
@@ -330,16 +330,16 @@ func TestAFailedVerificationTakesTheCompletionBack(t *testing.T) {
 }
 
 func TestTheEndOfTheContextIsNotTheFailureOfObjects(t *testing.T) {
-	place := &memoryCheckpoints{}
+	store := &memoryCheckpoints{}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	shuttingDown := errors.New("shutting down")
 	f := &scripted{n: 20, resourceVersion: "1000",
 		patch: func(string, http.ResponseWriter) bool { cancel(shuttingDown); return false }}
-	result, err := sweepOf(t, f, nil, Options{Checkpoints: place}).Run(ctx)
+	result, err := sweepOf(t, f, nil, Options{Checkpoints: store}).Run(ctx)
 	if !errors.Is(err, shuttingDown) || result.Counts.Failed != 0 {
 		t.Errorf("error %v, counts %+v, want the cause and no failures", err, result.Counts)
 	}
-	if c, _ := place.read(); c.Listed {
+	if c, _ := store.read(); c.Listed {
 		t.Error("the page that was cut short is saved as done (I5)")
 	}
 }

@@ -49,6 +49,10 @@ type Options struct {
 	// object again and changes nothing (I3). It takes permission to patch the status subresource; for a resource
 	// without one the option has no effect. Counts.ThroughStatus counts these objects.
 	RetryThroughStatus bool
+	// SingleAddress sends every request to the address in the config. If it is false, patches are spread over the API
+	// servers of Epoch.Addresses, as many requests to each as it answers; all other requests go to the address in the
+	// config.
+	SingleAddress bool
 	// Verify adds a second pass, in which no resourceVersion may change.
 	Verify bool
 	// DryRun sends every patch with dryRun=All, to find out what validation and admission would refuse. Nothing is

@@ -84,12 +84,15 @@ func (s *Sweep) explainList(err error) error {
 // sawResourceVersion remembers the newest resourceVersion that was read.
 func (s *Sweep) sawResourceVersion(n uint64) {
 	for {
-		seen := s.newest.Load()
-		if n <= seen || s.newest.CompareAndSwap(seen, n) {
+		newest := s.newest.Load()
+		if n <= newest || s.newest.CompareAndSwap(newest, n) {
 			return
 		}
 	}
 }
+
+// maxExpirations is how often the continue token of one list may expire.
+const maxExpirations = 6
 
 // pages calls each with every page from the continue token on, and reads one page ahead. If a token has expired, the
 // error contains one that continues from the same key; if it does not, the list starts over, and first is true again.
@@ -115,7 +118,7 @@ func (s *Sweep) pages(starting, ctx context.Context, token string, each func(p p
 			case errors.Is(err, ErrAnswerTooLarge) && limit > 1:
 				s.sizer.sawTooLarge(limit)
 				continue
-			case classify(err) == expired && expirations < maxAttempts:
+			case classify(err) == expired && expirations < maxExpirations:
 				expirations++
 				if token = continueToken(err); token != "" {
 					continue

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
-	"github.com/kube-migrator/kube-migrator/internal/bounded"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
@@ -33,10 +33,10 @@ func (s *Sweep) preflight(ctx context.Context) error {
 	if err := s.findStatus(starting, ctx); err != nil {
 		return err
 	}
-	var others []string
+	var converted []string
 	if s.wire.target.Origin != BuiltIn && s.wire.target.Origin != Aggregated {
 		var err error
-		if others, err = s.established(starting, ctx); err != nil {
+		if converted, err = s.established(starting, ctx); err != nil {
 			return err
 		}
 	}
@@ -44,7 +44,7 @@ func (s *Sweep) preflight(ctx context.Context) error {
 	if err != nil || len(first.objects) == 0 {
 		return err
 	}
-	return s.convertible(starting, ctx, first.objects[0], append(others, s.wire.target.Resource.Version))
+	return s.convertible(starting, ctx, first.objects[0], converted)
 }
 
 // first lists one object. During a sweep, the sweep waits for a conversion webhook that cannot be reached. Before the
@@ -65,12 +65,12 @@ func (s *Sweep) first(starting, ctx context.Context) (p page, err error) {
 	return p, s.explainList(err)
 }
 
-// convertible reads one object at every served version. Whatever version it is stored in, one of the others needs the
+// convertible reads one object at each of the versions. Whatever version it is stored in, one of the others needs the
 // conversion webhook. A list would not show that, because the API server answers it with objects that it converted
 // earlier.
 func (s *Sweep) convertible(starting, ctx context.Context, o object, versions []string) error {
 	for _, version := range versions {
-		at := *s.wire
+		at := &wire{client: s.wire.client, target: s.wire.target}
 		at.target.Resource.Version = version
 		if err := s.pacer.WaitWhilePaused(starting); err != nil {
 			return err
@@ -100,15 +100,7 @@ func (s *Sweep) findStatus(starting, ctx context.Context) error {
 		Resources []struct{ Name string }
 	}
 	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
-		raw, err := bounded.Read(ctx, s.wire.client.Get().AbsPath(path).MaxRetries(0).
-			SetHeader("Accept", "application/json"))
-		if err != nil {
-			return pace.Other, err
-		}
-		if err := json.Unmarshal(raw, &served); err != nil {
-			return pace.Other, fmt.Errorf("%w: %w", errMalformed, err)
-		}
-		return pace.Other, nil
+		return pace.Other, apiserver.Send(ctx, s.wire.client.Get().AbsPath(path).MaxRetries(0), &served)
 	})
 	if err != nil {
 		return fmt.Errorf("read which subresources %s has: %w", resource.GroupResource(), err)
@@ -127,7 +119,7 @@ func (s *Sweep) findStatus(starting, ctx context.Context) error {
 // a subresource of theirs.
 func (s *Sweep) permitted(starting, ctx context.Context, verb, subresource string) error {
 	resource := s.wire.target.Resource
-	question, err := json.Marshal(authorizationv1.SelfSubjectAccessReview{
+	body, err := json.Marshal(authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Verb: verb, Group: resource.Group, Version: resource.Version, Resource: resource.Resource,
 			Subresource: subresource,
@@ -138,17 +130,9 @@ func (s *Sweep) permitted(starting, ctx context.Context, verb, subresource strin
 	}
 	var review authorizationv1.SelfSubjectAccessReview
 	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
-		raw, err := bounded.Read(ctx, s.wire.client.Post().AbsPath(
-			"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-		).MaxRetries(0).
-			SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(question))
-		if err != nil {
-			return pace.Other, err
-		}
-		if err := json.Unmarshal(raw, &review); err != nil {
-			return pace.Other, fmt.Errorf("%w: %w", errMalformed, err)
-		}
-		return pace.Other, nil
+		request := s.wire.client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").MaxRetries(0).
+			SetHeader("Content-Type", "application/json").Body(body)
+		return pace.Other, apiserver.Send(ctx, request, &review)
 	})
 	if err != nil {
 		return fmt.Errorf("ask for permission to %s %s: %w", verb, resource.GroupResource(), err)
@@ -163,8 +147,9 @@ func (s *Sweep) permitted(starting, ctx context.Context, verb, subresource strin
 	return nil
 }
 
-// established returns the served versions other than the target's of a custom resource that is ready.
-func (s *Sweep) established(starting, ctx context.Context) (served []string, err error) {
+// established returns the served versions of a custom resource that is ready, if a webhook converts between them. The
+// API server's own conversion cannot fail.
+func (s *Sweep) established(starting, ctx context.Context) (converted []string, err error) {
 	var d *crd.CRD
 	name := crd.Name(s.wire.target.GroupResource())
 	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
@@ -181,9 +166,9 @@ func (s *Sweep) established(starting, ctx context.Context) (served []string, err
 		return nil, fmt.Errorf("%w: CustomResourceDefinition %s is not established: %s", ErrNotReady, name, why)
 	}
 	for _, v := range d.Spec.Versions {
-		if v.Served && v.Name != s.wire.target.Resource.Version {
-			served = append(served, v.Name)
+		if v.Served && d.ConvertsByWebhook() {
+			converted = append(converted, v.Name)
 		}
 	}
-	return served, nil
+	return converted, nil
 }

@@ -98,10 +98,14 @@ type Pace struct {
 	RateLimit float64
 	// Throttles counts the requests that an API server refused because of load.
 	Throttles int64
-	// Paused is the total time for which the sweep sent nothing because an API server asked it to wait.
+	// Paused is the total time for which the sweep sent nothing to an API server because the server asked it to wait,
+	// summed over the servers.
 	Paused time.Duration
 	// Bytes is the size of requests and answers, as Options.MaxBytesPerSecond counts it.
 	Bytes int64
+	// Servers is the number of API servers over which patches are spread at the moment. 0: every request goes to the
+	// address in the config.
+	Servers int
 }
 
 // Result is the outcome of a sweep.
@@ -126,7 +130,11 @@ type Result struct {
 	// Throttled counts the requests that the API server refused because of load.
 	Throttled int64 `json:"throttled"`
 	// Bytes is the size of the requests and answers of this process, as Options.MaxBytesPerSecond counts it.
-	Bytes   int64     `json:"bytes"`
+	Bytes int64 `json:"bytes"`
+	// SpreadOver is the number of API servers over which this process spread the patches of a pass: the greatest one
+	// of all passes. 0: every request went to the address in the config.
+	SpreadOver int `json:"spreadOver,omitempty"`
+
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`
 	// RewritingSeconds is how long this process was rewriting, without waiting and verifying.

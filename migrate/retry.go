@@ -14,7 +14,10 @@ import (
 )
 
 const (
-	// maxAttempts bounds how often one request is sent if the server answers, but without the needed result.
+	// maxAttempts is how often one request is sent if the server answers it with an error that may be transient, such as
+	// 500 or 409. An API server at its own address is asked once, and then the address in the config (see counts). An
+	// object that fails is tried once more in the same way at the end of the pass (see
+	// retryFailed); after that the controller repeats the whole run with a backoff of its own.
 	maxAttempts  = 6
 	firstBackoff = 100 * time.Millisecond
 	maxBackoff   = 5 * time.Second
@@ -24,17 +27,28 @@ const (
 // sweep.
 var errOutage = errors.New("gave up waiting for an answer")
 
-// try sends one request, and repeats it as long as that helps: bounded in number if the server answers, and in time if
-// it does not, honouring Retry-After. starting ends the waiting and the repeating; ctx ends the request, too.
+// acquire waits until a request may start: pace.Pacer.Acquire at the address in the config, AcquireAny at any server.
+type acquire func(context.Context) (pace.Slot, error)
+
+// try is tryAt for requests to the address in the config.
 func (s *Sweep) try(starting, ctx context.Context, send func(context.Context) (pace.Kind, error)) error {
+	return s.tryAt(starting, ctx, s.pacer.Acquire, func(ctx context.Context, _ pace.Slot) (pace.Kind, error) {
+		return send(ctx)
+	})
+}
+
+// tryAt sends one request, and repeats it as long as that helps: bounded in number if the server answers, and in time
+// if it does not, honouring Retry-After. starting ends the waiting and the repeating; ctx ends the request, too.
+func (s *Sweep) tryAt(starting, ctx context.Context, acquire acquire,
+	send func(context.Context, pace.Slot) (pace.Kind, error)) error {
 	var since time.Time // of the outage
 	backoff := firstBackoff
 	for attempt := 1; ; attempt++ {
-		slot, err := s.pacer.Acquire(starting)
+		slot, err := acquire(starting)
 		if err != nil {
 			return err
 		}
-		kind, err := send(slot.Count(ctx))
+		kind, err := send(slot.Count(ctx), slot)
 		c := classify(err)
 		switch c { //nolint:exhaustive // the other classes say nothing about load
 		case throttled:
@@ -43,6 +57,9 @@ func (s *Sweep) try(starting, ctx context.Context, send func(context.Context) (p
 			kind = pace.Lost
 		}
 		s.pacer.Release(slot, kind, retryAfter(err, c))
+		if c == lost && ctx.Err() == nil {
+			s.pacer.Avoid(slot)
+		}
 		if ctx.Err() != nil {
 			return causeOf(ctx, err)
 		}
@@ -62,7 +79,8 @@ func (s *Sweep) try(starting, ctx context.Context, send func(context.Context) (p
 				return fmt.Errorf("%w after %v: %w", errOutage, s.options.OutageTimeout, err)
 			}
 		case faulty, conflict:
-			if since = (time.Time{}); attempt >= maxAttempts {
+			// An answer of one of several servers does not count (see counts), so repeating it there helps no one.
+			if since = (time.Time{}); attempt >= maxAttempts || slot.Server() != 0 {
 				return err
 			}
 		}

@@ -139,6 +139,13 @@ func (s *Sweep) rewriteOnce(starting, ctx context.Context, o object) (Counts, *F
 	return s.rewrite(starting, ctx, o)
 }
 
+const (
+	// maxRecreations is how often an object may be found again after a patch that did not find it.
+	maxRecreations = 3
+	// maxMoves is how often the second pass patches an object whose resourceVersion keeps changing.
+	maxMoves = 6
+)
+
 // rewrite sends the empty patch and reports the outcome. A new resourceVersion means that the bytes in etcd were not
 // those of the current version, or that another client wrote the object; in both cases the object is current now. An
 // unchanged one means that the object was already current.
@@ -152,7 +159,7 @@ func (s *Sweep) rewrite(starting, ctx context.Context, o object) (Counts, *Failu
 				return s.judge(starting, o, e)
 			case !stored:
 				return Counts{Gone: 1}, nil, nil
-			case attempt < maxAttempts/2:
+			case attempt < maxRecreations:
 				continue // another client may have created it again between the two requests
 			}
 		}
@@ -215,27 +222,22 @@ func isRefusal(err error) bool {
 	return reason == Rejected || reason == WouldChange
 }
 
-// patchAt sends the empty patch of an object, or of a subresource of it.
+// patchAt sends the empty patch of an object, or of a subresource of it, through any API server.
 func (s *Sweep) patchAt(starting, ctx context.Context, o object, subresource ...string) (after object, err error) {
 	if err := s.hold.wait(starting); err != nil {
 		return object{}, err
 	}
-	now := o
-	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
-		read, err := s.wire.known(ctx, now)
-		if err == nil {
-			now = read
-			after, err = s.wire.rewrite(ctx, now, subresource...)
+	after, slot, err := s.patchThrough(starting, ctx, s.pacer.AcquireAny, o, subresource...)
+	if by := s.serverOf(slot); by != nil {
+		refused := err
+		counts, e := s.counts(starting, ctx, by, o, after, err)
+		if err = e; !counts {
+			after, _, err = s.patchThrough(starting, ctx, s.pacer.Acquire, o, subresource...)
+			if refused != nil && err == nil {
+				s.pacer.Avoid(slot)
+			}
 		}
-		switch {
-		case err != nil:
-			now, err = s.wire.replaced(ctx, now, err)
-			return pace.Other, err
-		case after.resourceVersion == o.resourceVersion:
-			return pace.Unchanged, nil
-		}
-		return pace.Wrote, nil
-	})
+	}
 	if err == nil && o.uid != "" && after.uid != o.uid {
 		err = s.createdAgain(starting, ctx, o, after)
 	}
@@ -243,6 +245,36 @@ func (s *Sweep) patchAt(starting, ctx context.Context, o object, subresource ...
 		s.sawObject(after)
 	}
 	return after, err
+}
+
+// patchThrough sends it through one of the API servers that acquire chooses from, and returns the slot of the last one.
+func (s *Sweep) patchThrough(starting, ctx context.Context, acquire acquire, o object,
+	subresource ...string) (after object, last pace.Slot, err error) {
+	now, faults := o, 0
+	err = s.tryAt(starting, ctx, acquire, func(ctx context.Context, slot pace.Slot) (pace.Kind, error) {
+		last = slot
+		wire := s.wire
+		if by := s.serverOf(slot); by != nil {
+			wire = wire.at(by)
+		}
+		read, err := wire.known(ctx, now)
+		if err == nil {
+			now = read
+			after, err = wire.rewrite(ctx, now, faults == maxAttempts-1, subresource...)
+		}
+		if classify(err) == faulty {
+			faults++
+		}
+		switch {
+		case err != nil:
+			now, err = wire.replaced(ctx, now, err)
+			return pace.Other, err
+		case after.resourceVersion == o.resourceVersion:
+			return pace.Unchanged, nil
+		}
+		return pace.Wrote, nil
+	})
+	return after, last, err
 }
 
 // createdAgain checks an answer about an object with another UID than the listed one. Another client may have deleted
@@ -346,7 +378,7 @@ func (s *Sweep) rest(starting, ctx context.Context, o object) (Counts, *Failure,
 			return s.judge(starting, o, err)
 		case after.resourceVersion == o.resourceVersion:
 			return Counts{}, nil, nil
-		case attempt >= maxAttempts:
+		case attempt >= maxMoves:
 			return Counts{}, failureOf(after, Conflicting,
 				fmt.Sprintf("each of %d empty patches wrote the object again", attempt)), nil
 		}

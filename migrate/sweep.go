@@ -69,6 +69,8 @@ type Sweep struct {
 	pacer     *pace.Pacer
 	hold      hold
 	log       *slog.Logger
+	// connect returns the client of the API server at an address of its own. nil: there is none.
+	connect func(address string) (rest.Interface, error)
 
 	hash      string        // of the storage version at the start of the run
 	hasStatus bool          // refused objects are rewritten through their status
@@ -88,11 +90,13 @@ type Sweep struct {
 	rewriting  time.Duration // spent in phases that are over
 	state      checkpoint    // after the last finished page
 	live       Counts        // of the page that is being written
-	trail      []sighting    // newest resourceVersions that are not confirmed yet
+	trail      []position    // newest resourceVersions that are not confirmed yet
 	candidate  witness       // the newest object that was rewritten, or seen to be current
 	verified   int64
 	moved      int64
 	sizer      pageSizer
+	servers    []*server // over which patches are spread, in the order of pace.Slot.Server
+	spreadOver int
 }
 
 // New prepares a sweep of the cluster of config. It does not change config, and sends no request. It ignores config's
@@ -102,13 +106,15 @@ func New(config *rest.Config, target Target, agreement Agreement, options Option
 	if err != nil {
 		return nil, err
 	}
-	return newSweep(client, target, agreement, options), nil
+	s := newSweep(client, target, agreement, options)
+	s.connect = func(address string) (rest.Interface, error) { return apiserver.NewClientAt(config, address) }
+	return s, nil
 }
 
 func newSweep(client rest.Interface, target Target, agreement Agreement, options Options) *Sweep {
 	o := options.withDefaults()
 	return &Sweep{
-		wire:      &wire{client: client, target: target, dryRun: o.DryRun},
+		wire:      newWire(client, target, o.DryRun),
 		agreement: agreement,
 		options:   o,
 		pacer: pace.New(pace.Limits{ObjectsPerSecond: o.MaxObjectsPerSecond, InFlight: o.MaxInFlight,
@@ -249,6 +255,7 @@ func (s *Sweep) load(ctx context.Context) error {
 func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 	now := time.Now()
 	s.wire.conversionWebhook = epoch.ConversionWebhook
+	s.spread(epoch)
 	if !s.goesOn(epoch, now) || s.state.Listed && s.state.FailuresOmitted > 0 {
 		s.update(s.endPass)
 	}
@@ -266,7 +273,7 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 			s.trail = nil
 			s.state.begin(epoch)
 		}
-		s.state.Seen = now
+		s.state.LookedAt = now
 	})
 	if s.state.Complete { // the following steps may fail
 		s.update(func() { s.state.Complete = false })
@@ -344,7 +351,8 @@ func (s *Sweep) result(err error) Result {
 	return Result{
 		Epoch: p.Epoch, Counts: p.Counts, Total: p.Total, Restarts: p.Restarts, Started: p.Started, Ended: time.Now(),
 		Throttled: p.Pace.Throttles, Bytes: p.Pace.Bytes, RewritingSeconds: s.rewriting.Seconds(),
-		Failures: s.state.Failures, FailuresOmitted: s.state.FailuresOmitted,
+		SpreadOver: s.spreadOver,
+		Failures:   s.state.Failures, FailuresOmitted: s.state.FailuresOmitted,
 		Complete: s.state.Complete, Proven: s.state.Complete && err == nil,
 		Verified: s.state.Complete && s.options.Verify && err == nil, Moved: s.moved,
 	}
@@ -387,12 +395,4 @@ func (s *Sweep) enter(phase Phase) {
 		}
 		s.phase, s.entered, s.waiting = phase, now, ""
 	})
-}
-
-// causeOf replaces the error of a cancelled request with the reason for the cancellation.
-func causeOf(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
-		return cause
-	}
-	return err
 }

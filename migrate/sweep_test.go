@@ -68,6 +68,22 @@ func stored(t *testing.T, cluster *testbed.Cluster, prefix string) map[string]in
 	return versions
 }
 
+// wantAllInV2 expects that etcd holds a number of widgets in v2, with the content that they had before (I3).
+func wantAllInV2(t *testing.T, cluster *testbed.Cluster, before testbed.Snapshot, objects int) {
+	t.Helper()
+	if diff := cmp.Diff(map[string]int{testbed.WidgetGroup + "/v2": objects},
+		stored(t, cluster, testbed.WidgetsPrefix)); diff != "" {
+		t.Errorf("stored versions (-want +got):\n%s", diff)
+	}
+	after, err := cluster.Snapshot(t.Context(), testbed.WidgetsPrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changes := before.Diff(after); !changes.None() {
+		t.Errorf("the sweep changed objects (I3): %+v", changes)
+	}
+}
+
 func TestASweepRewritesEveryObjectAndProvesIt(t *testing.T) {
 	cluster := stale(t, 2000)
 	before, err := cluster.Snapshot(t.Context(), testbed.WidgetsPrefix)
@@ -81,17 +97,7 @@ func TestASweepRewritesEveryObjectAndProvesIt(t *testing.T) {
 	}
 	t.Logf("%+v", result)
 	t.Logf("%+v", sweep.Progress().Pace)
-	if diff := cmp.Diff(map[string]int{testbed.WidgetGroup + "/v2": 2000},
-		stored(t, cluster, testbed.WidgetsPrefix)); diff != "" {
-		t.Errorf("stored versions (-want +got):\n%s", diff)
-	}
-	after, err := cluster.Snapshot(t.Context(), testbed.WidgetsPrefix)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if changes := before.Diff(after); !changes.None() {
-		t.Errorf("the sweep changed objects (I3): %+v", changes)
-	}
+	wantAllInV2(t, cluster, before, 2000)
 	if diff := cmp.Diff(migrate.Counts{Rewritten: 2000}, result.Counts); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
 	}

@@ -5,12 +5,11 @@ package migrate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,11 +27,6 @@ import (
 const (
 	// requestTimeout is a little longer than the API server's own timeout, so that its answer still arrives.
 	requestTimeout = 65 * time.Second
-	// fieldManager is our name where an API server asks for the writer. An empty patch owns no fields.
-	fieldManager = "kube-migrator"
-	// applier is the field manager of applies without fields. It must not be used for other applies: an apply removes
-	// fields that its manager applied before and does not apply again.
-	applier = "kube-migrator-rewrite"
 
 	acceptList   = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 	acceptObject = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -47,9 +41,6 @@ var (
 	policyDenial      = regexp.MustCompile(`ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied request: `)
 )
 
-// emptyPatch changes nothing: the API server decodes the object, and encodes and stores it again (I3).
-var emptyPatch = []byte("{}")
-
 // object is what the engine knows about an object: its name and its versions, never its content (I9).
 type object struct {
 	namespace, name string
@@ -58,32 +49,6 @@ type object struct {
 	generation      int64
 	owners, labels  digest
 	ownedIn         ownedIn
-}
-
-// ownedIn says to which API versions the managedFields of an object refer.
-type ownedIn int
-
-const (
-	// unknownVersions means that the object's metadata has not been read.
-	unknownVersions ownedIn = iota
-	// noVersion means that the object has no managedFields.
-	noVersion
-	// oneVersion means that all of them refer to the version in which the object was read.
-	oneVersion
-	// otherVersions means that at least one of them refers to another version, to which the API server converts the
-	// object in every write.
-	otherVersions
-)
-
-func ownedInOf(m *metav1.ObjectMeta, version string) ownedIn {
-	in := noVersion
-	for i := range m.ManagedFields {
-		if m.ManagedFields[i].APIVersion != version {
-			return otherVersions
-		}
-		in = oneVersion
-	}
-	return in
 }
 
 // key returns the key by which etcd orders objects.
@@ -127,6 +92,12 @@ type wire struct {
 	dryRun bool
 	// conversionWebhook is Epoch.ConversionWebhook of the current pass.
 	conversionWebhook bool
+	// failedApplies counts the objects whose apply failed and whose empty patch succeeded, at any server.
+	failedApplies *atomic.Int64
+}
+
+func newWire(client rest.Interface, target Target, dryRun bool) *wire {
+	return &wire{client: client, target: target, dryRun: dryRun, failedApplies: new(atomic.Int64)}
 }
 
 // path is the only function that builds the path of an object. The path never leaves the resource (I3).
@@ -192,7 +163,7 @@ func (w *wire) about(asked, answered object) error {
 
 var (
 	// errMalformed reports that the API server, or something in between, sent something other than metadata.
-	errMalformed = errors.New("malformed answer")
+	errMalformed = apiserver.ErrMalformed
 	// errReplaced reports that the object was deleted and another one has its name. The caller tries again with the new
 	// one.
 	errReplaced = errors.New("the object was deleted and created again")
@@ -258,90 +229,6 @@ func (w *wire) list(ctx context.Context, version string, limit int64, token stri
 		p.remaining = 0
 	}
 	return p, nil
-}
-
-// rewrite makes the API server store the object again, with a request that changes nothing, and returns the object as
-// it is afterwards. An apply that fails for a reason other than the webhook would fail each time, and is replaced by
-// the empty patch: for example, managedFields name a version that the CRD does not have.
-//
-// A request to the subresource "status" stores the whole object again, too.
-func (w *wire) rewrite(ctx context.Context, o object, subresource ...string) (object, error) {
-	if w.mayLoseOwners(o) {
-		body, err := w.identity(o)
-		if err != nil {
-			return object{}, err
-		}
-		after, err := w.patch(ctx, o, types.ApplyPatchType, applier, body, subresource...)
-		if classify(err) != faulty || strings.Contains(err.Error(), conversionWebhook) {
-			return after, err
-		}
-	}
-	return w.patch(ctx, o, w.form(), fieldManager, emptyPatch, subresource...)
-}
-
-func (w *wire) patch(ctx context.Context, o object, form types.PatchType, manager string, body []byte,
-	subresource ...string) (object, error) {
-	path, err := w.path(o, subresource...)
-	if err != nil {
-		return object{}, err
-	}
-	request := w.client.Patch(form).AbsPath(path).
-		Param("fieldManager", manager).Param("fieldValidation", metav1.FieldValidationIgnore).
-		Body(body)
-	if w.dryRun {
-		request.Param("dryRun", metav1.DryRunAll)
-	}
-	return w.object(ctx, request, o)
-}
-
-// form returns the content type of the empty patch.
-func (w *wire) form() types.PatchType {
-	if w.target.Origin == BuiltIn {
-		return types.StrategicMergePatchType // a quarter of the server's work for a large object
-	}
-	return types.MergePatchType
-}
-
-// mayLoseOwners reports whether the object could lose its managedFields in a merge patch (I3) because the webhook fails
-// during it. Up to 1.36, an API server that cannot convert the object to the version of a managedFields entry removes
-// all of them and stores the object (kubernetes/kubernetes#136919). In a server-side apply it returns the error
-// instead.
-func (w *wire) mayLoseOwners(o object) bool {
-	return w.conversionWebhook && o.ownedIn == otherVersions && o.uid != "" && w.target.Kind != ""
-}
-
-// identity returns the body of a server-side apply without fields, so that its field manager owns nothing and adds no
-// entry to managedFields. Because of the UID the API server creates nothing: it answers 409 if the object is gone.
-func (w *wire) identity(o object) ([]byte, error) {
-	version, kind := w.target.Resource.GroupVersion().WithKind(w.target.Kind).ToAPIVersionAndKind()
-	return json.Marshal(metav1.PartialObjectMetadata{
-		TypeMeta:   metav1.TypeMeta{APIVersion: version, Kind: kind},
-		ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.name, UID: o.uid},
-	})
-}
-
-// known reads the metadata of an object if rewrite needs more of it than a checkpoint contains.
-func (w *wire) known(ctx context.Context, o object) (object, error) {
-	if !w.conversionWebhook || o.ownedIn != unknownVersions {
-		return o, nil
-	}
-	return w.get(ctx, o)
-}
-
-// replaced finds out whether an apply was refused because the object is gone, or because another object has its name by
-// now. It returns the object to rewrite next, and the error: the 404 of an object that is gone.
-func (w *wire) replaced(ctx context.Context, o object, refusal error) (object, error) {
-	if c := classify(refusal); !w.mayLoseOwners(o) || c != conflict && c != rejected {
-		return o, refusal
-	}
-	now, err := w.get(ctx, o)
-	switch {
-	case classify(err) == missing:
-		return o, err
-	case err != nil || now.uid == o.uid:
-		return o, refusal
-	}
-	return now, fmt.Errorf("%w: %w", errReplaced, refusal)
 }
 
 // get reads the object's metadata.

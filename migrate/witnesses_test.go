@@ -179,24 +179,24 @@ func TestNothingIsTakenOverFromBeforeARestore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &scripted{n: n, resourceVersion: "1000"}
-				place := &memoryCheckpoints{}
+				store := &memoryCheckpoints{}
 				since := time.Now().Add(-time.Hour)
 				now := lastingFrom(since)
 				agreement := func() (Epoch, error) { return now, nil }
-				if _, err := virtualSweep(t, f, agreement, Options{Checkpoints: place}).Run(t.Context()); err != nil {
+				if _, err := virtualSweep(t, f, agreement, Options{Checkpoints: store}).Run(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				if name == "the collection is older than what was read" {
-					c, _ := place.read()
+					c, _ := store.read()
 					c.Confirmed = 2500
-					if err := place.write(c); err != nil {
+					if err := store.write(c); err != nil {
 						t.Fatal(err)
 					}
 				}
 				f.patches.Store(0)
 				tt.meanwhile(f)
 				now.Servers = tt.after
-				result, err := virtualSweep(t, f, agreement, Options{Checkpoints: place, Resume: true}).Run(t.Context())
+				result, err := virtualSweep(t, f, agreement, Options{Checkpoints: store, Resume: true}).Run(t.Context())
 				if err != nil || !result.Proven || f.patches.Load() != tt.patches {
 					t.Errorf("%d patches, proven %t (%v), want %d patches", f.patches.Load(),
 						result.Proven, err, tt.patches)
@@ -345,9 +345,9 @@ func TestNumbersThatCannotBeComparedSkipNothing(t *testing.T) {
 func TestARestoreThatADeadProcessSawIsSettledByTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &scripted{n: 3, resourceVersion: "1000"}
-		place := &memoryCheckpoints{}
+		store := &memoryCheckpoints{}
 		seen := time.Now()
-		if err := place.write(&checkpoint{Version: checkpointVersion, Resource: "configmaps",
+		if err := store.write(&checkpoint{Version: checkpointVersion, Resource: "configmaps",
 			Restored: seen}); err != nil {
 			t.Fatal(err)
 		}
@@ -359,7 +359,7 @@ func TestARestoreThatADeadProcessSawIsSettledByTheNextOne(t *testing.T) {
 			return false
 		}
 		agreement := func() (Epoch, error) { return lastingFrom(seen.Add(-time.Hour)), nil }
-		result, err := virtualSweep(t, f, agreement, Options{Checkpoints: place, Resume: true}).Run(t.Context())
+		result, err := virtualSweep(t, f, agreement, Options{Checkpoints: store, Resume: true}).Run(t.Context())
 		if err != nil || !result.Proven || began.Sub(seen) < DefaultSettleTime {
 			t.Errorf("the pass began %v after the restore, proven %t (%v), want it to wait for the settle time (I2)",
 				began.Sub(seen), result.Proven, err)
