@@ -108,7 +108,7 @@ func TestAnAuditOfARealCluster(t *testing.T) {
 	t.Run("https where etcd speaks http", func(t *testing.T) {
 		_, err := etcdaudit.Audit(t.Context(), etcdaudit.Live{
 			Endpoints: []string{strings.Replace(c.Etcd.Endpoint(), "http:", "https:", 1)},
-			Timeout:   300 * time.Millisecond,
+			Timeout:   3 * time.Second,
 		}, etcdaudit.Options{})
 		if unreachable := (*etcdaudit.UnreachableError)(nil); !errors.As(err, &unreachable) ||
 			!strings.Contains(fmt.Sprint(unreachable.Cause), "TLS") {

@@ -5,13 +5,13 @@ package inventory
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
@@ -94,12 +94,6 @@ func Count(ctx context.Context, client rest.Interface, r Resource) (Objects, err
 	if err != nil {
 		return Objects{}, fmt.Errorf("count %s: %w", r.GroupResource, err)
 	}
-	raw, err := bounded.Read(bounded.WithLimit(ctx, maxCountBytes),
-		client.Get().AbsPath(path).Param("limit", "1").MaxRetries(documentRetries).
-			SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"))
-	if err != nil {
-		return Objects{}, err
-	}
 	var list struct {
 		Metadata struct {
 			Continue           string `json:"continue"`
@@ -107,8 +101,11 @@ func Count(ctx context.Context, client rest.Interface, r Resource) (Objects, err
 		} `json:"metadata"`
 		Items []struct{} `json:"items"`
 	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return Objects{}, fmt.Errorf("decode list of %s: %w", r.GroupResource, err)
+	err = apiserver.Send(bounded.WithLimit(ctx, maxCountBytes),
+		client.Get().AbsPath(path).Param("limit", "1").MaxRetries(documentRetries).
+			SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"), &list)
+	if err != nil {
+		return Objects{}, err
 	}
 	n := Objects{Count: int64(len(list.Items))}
 	switch {

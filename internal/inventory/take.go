@@ -5,7 +5,6 @@ package inventory
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -54,7 +54,7 @@ type facts struct {
 	// resources are those of each group and version that could be read.
 	resources map[schema.GroupVersion][]metav1.APIResource
 	// services are the aggregated group-versions.
-	services map[schema.GroupVersion]apiService
+	services apiServices
 	// The CustomResourceDefinitions. definitionsKnown is false if they could not be listed.
 	crds      []customResource
 	crdsKnown bool
@@ -260,53 +260,29 @@ func readDocument(ctx context.Context, client rest.Interface, gv schema.GroupVer
 func read(ctx context.Context, client rest.Interface, into any, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
 	defer cancel()
-	raw, err := bounded.Read(ctx, client.Get().AbsPath(path).SetHeader("Accept",
-		"application/json").MaxRetries(documentRetries))
-	if err != nil {
-		return err
+	return apiserver.Send(ctx, client.Get().AbsPath(path).MaxRetries(documentRetries), into)
+}
+
+// apiServices are the group-versions that other API servers serve.
+type apiServices map[schema.GroupVersion]apiService
+
+// add adds the group-version of an APIService, unless the API server that answers serves it itself.
+func (s apiServices) add(item *apiserver.APIService) {
+	if behind := item.Spec.Service; behind != nil {
+		s[item.GroupVersion()] = apiService{name: item.Metadata.Name,
+			service: behind.Namespace + "/" + behind.Name, unavailable: item.Unavailable()}
 	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("decode %s: %w", path, err)
-	}
-	return nil
 }
 
 // readAPIServices reads which group-versions other API servers serve. An API server without aggregation has none.
-func readAPIServices(ctx context.Context, client rest.Interface) (map[schema.GroupVersion]apiService, error) {
-	var list struct {
-		Items bounded.List[struct {
-			Metadata struct {
-				Name string `json:"name"`
-			} `json:"metadata"`
-			Spec struct {
-				Group   string `json:"group"`
-				Version string `json:"version"`
-				Service *struct {
-					Namespace string `json:"namespace"`
-					Name      string `json:"name"`
-				} `json:"service"`
-			} `json:"spec"`
-			Status struct {
-				Conditions []crd.Condition `json:"conditions"`
-			} `json:"status"`
-		}] `json:"items"`
-	}
-	if err := read(ctx, client, &list, "/apis/apiregistration.k8s.io/v1/apiservices"); err != nil &&
-		!apierrors.IsNotFound(err) {
+func readAPIServices(ctx context.Context, client rest.Interface) (apiServices, error) {
+	var list apiserver.APIServices
+	if err := read(ctx, client, &list, apiserver.APIServicesPath); err != nil && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
-	services := map[schema.GroupVersion]apiService{}
-	for _, item := range list.Items {
-		if item.Spec.Service == nil {
-			continue
-		}
-		s := apiService{name: item.Metadata.Name, service: item.Spec.Service.Namespace + "/" + item.Spec.Service.Name}
-		for _, c := range item.Status.Conditions {
-			if c.Type == "Available" && c.Status != "True" {
-				s.unavailable = c.Message
-			}
-		}
-		services[schema.GroupVersion{Group: item.Spec.Group, Version: item.Spec.Version}] = s
+	services := apiServices{}
+	for i := range list.Items {
+		services.add(&list.Items[i])
 	}
 	return services, nil
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -156,6 +157,60 @@ func TestTheInventoryOfARealCluster(t *testing.T) {
 		var missing *inventory.NotFoundError
 		if _, err := inv.Find("things.down.example.com"); !errors.As(err, &missing) || len(missing.Failures) != 1 {
 			t.Errorf("Find: %v, want the failure named", err)
+		}
+	})
+	t.Run("one custom resource is read without the others, and found to be the same", func(t *testing.T) {
+		proxy := testbed.NewProxy(t, cluster)
+		watched, err := apiserver.NewClient(proxy.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		same := func(name string) {
+			t.Helper()
+			all := take(t, client, func(*inventory.Inventory) bool { return true })
+			one, err := inventory.TakeOne(t.Context(), watched, schema.ParseGroupResource(name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(find(t, all, name), find(t, one, name)); diff != "" {
+				t.Errorf("%s (-among all +alone):\n%s", name, diff)
+			}
+		}
+		names := []string{"widgets", "gadgets", "relics", "widgetsets"}
+		for _, name := range names {
+			same(name + ".demo.example.com")
+		}
+		// Another API server takes a version of the group over.
+		create(t, client, "/apis/apiregistration.k8s.io/v1/apiservices",
+			`{"metadata":{"name":"v3.demo.example.com"},"spec":{
+			"group":"demo.example.com","version":"v3","groupPriorityMinimum":1000,"versionPriority":200,"insecureSkipTLSVerify":true,
+			"service":{"namespace":"elsewhere","name":"down"}}}`)
+		take(t, client, func(inv *inventory.Inventory) bool { return len(inv.Failures) == 2 })
+		same("widgets.demo.example.com")
+		one, err := inventory.TakeOne(t.Context(), watched, schema.ParseGroupResource("widgets.demo.example.com"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(one.Failures) != 1 || one.Failures[0].Service != "elsewhere/down" || one.OriginsKnown() != nil {
+			t.Errorf("failures %+v, want the version of the other API server", one.Failures)
+		}
+		for _, r := range proxy.Records() {
+			of := strings.HasPrefix(r.Path, "/apis/demo.example.com") ||
+				strings.HasPrefix(r.Path, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/") ||
+				strings.HasPrefix(r.Path, "/apis/apiregistration.k8s.io/v1/apiservices/v")
+			if r.Method != http.MethodGet || !of {
+				t.Errorf("%s %s was sent, which has nothing to do with the resource", r.Method, r.Path)
+			}
+		}
+		same("events")
+		same("events.events.k8s.io")
+		missing, err := inventory.TakeOne(t.Context(), client, schema.ParseGroupResource("wodgets.demo.example.com"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := missing.Find("wodgets.demo.example.com"); err == nil ||
+			!strings.Contains(err.Error(), "no resource") {
+			t.Errorf("error %v, want that there is no such resource", err)
 		}
 	})
 	t.Run("counting reads one object at most", func(t *testing.T) {
