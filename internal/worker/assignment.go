@@ -5,15 +5,16 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -22,6 +23,11 @@ type assignment struct {
 	resource v1alpha1.GroupVersionResource
 	pace     v1alpha1.Pace
 	paused   bool
+}
+
+// name returns the name of the resource.
+func (a assignment) name() schema.GroupResource {
+	return schema.GroupResource{Group: a.resource.Group, Resource: a.resource.Resource}
 }
 
 const (
@@ -41,7 +47,7 @@ func (r *run) assignment(ctx context.Context) (assignment, error) {
 		return assignment{}, err
 	}
 	m := new(v1alpha1.StorageVersionMigration)
-	err = read(r.client.Get().AbsPath(path).SetHeader("Accept", "application/json").MaxRetries(0).Do(ctx), m)
+	err = apiserver.Send(ctx, r.client.Get().AbsPath(path).MaxRetries(0), m)
 	switch {
 	case apierrors.IsNotFound(err):
 		return assignment{}, r.notFound(err)
@@ -126,22 +132,4 @@ func (r *run) options(a assignment) migrate.Options {
 		MaxBytesPerSecond: a.pace.MaxBytesPerSecond,
 		SettleTime:        r.SettleTime, MinEvidence: r.MinEvidence, Resume: true, Checkpoints: r.record, Logger: r.log,
 	}
-}
-
-// result is a rest.Result.
-type result interface {
-	Raw() ([]byte, error)
-	Error() error
-}
-
-// read decodes an answer.
-func read(answer result, into any) error {
-	raw, err := answer.Raw()
-	if err != nil {
-		return answer.Error() // unlike err, it contains the API server's message
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("decode answer: %w", err)
-	}
-	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 )
 
 // configMap is one ConfigMap on the API server.
@@ -37,7 +38,7 @@ func (c configMap) get(ctx context.Context) (*corev1.ConfigMap, error) {
 		return nil, fmt.Errorf("read ConfigMap: %w", err)
 	}
 	object := new(corev1.ConfigMap)
-	err = read(c.client.Get().AbsPath(path).SetHeader("Accept", "application/json").MaxRetries(0).Do(ctx), object)
+	err = apiserver.Send(ctx, c.client.Get().AbsPath(path).MaxRetries(0), object)
 	if err != nil {
 		return nil, fmt.Errorf("read ConfigMap %s: %w", c.name, err)
 	}
@@ -57,10 +58,10 @@ func (c configMap) send(ctx context.Context, next *corev1.ConfigMap) error {
 		return fmt.Errorf("write ConfigMap: %w", err)
 	}
 	var written metav1.PartialObjectMetadata
-	err = read(c.client.Verb(http.MethodPut).AbsPath(path).Param("fieldManager", "kube-migrator").
+	err = apiserver.Send(ctx, c.client.Verb(http.MethodPut).AbsPath(path).Param("fieldManager", "kube-migrator").
 		SetHeader("Content-Type", "application/json").
 		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").
-		MaxRetries(0).Body(body).Do(ctx), &written)
+		MaxRetries(0).Body(body), &written)
 	if err != nil {
 		return fmt.Errorf("write ConfigMap %s: %w", next.Name, err)
 	}

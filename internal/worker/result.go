@@ -111,7 +111,7 @@ func (s *sweeping) message(ctx context.Context, result Result, err error) string
 	case ResultStorageVersionMoved:
 		return cut(sentence(err) + s.moved(ctx))
 	case ResultForbidden:
-		return forbidden(err, schema.GroupResource{Group: s.asked.resource.Group, Resource: s.asked.resource.Resource})
+		return forbidden(err, s.asked.name())
 	}
 	return sentence(err)
 }
@@ -155,7 +155,7 @@ func notProven(done int64, evidence, least migrate.Evidence, why string) string 
 
 // moved names the versions between which the storage version moved, as far as they are known.
 func (s *sweeping) moved(ctx context.Context) string {
-	all, err := inventory.Take(ctx, s.run.client)
+	all, err := inventory.TakeOne(ctx, s.run.client, s.asked.name())
 	if err != nil {
 		return ""
 	}

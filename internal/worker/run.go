@@ -160,7 +160,7 @@ func (r *run) limitStop(ctx context.Context) {
 // run begins the run, sweeps until there is an outcome, and writes it.
 func (r *run) run(ctx context.Context) error {
 	r.log.Info("Starting a run")
-	ended, err := r.begin(ctx)
+	a, ended, err := r.begin(ctx)
 	if err != nil || ended {
 		return err
 	}
@@ -168,10 +168,11 @@ func (r *run) run(ctx context.Context) error {
 	var last int64
 	doubted := false
 	backoff := time.Duration(0)
-	for {
-		a, err := r.whileIdle(ctx, backoff)
-		if err != nil {
-			return err
+	for again := false; ; again = true {
+		if again {
+			if a, err = r.whileIdle(ctx, backoff); err != nil {
+				return err
+			}
 		}
 		s := r.newSweeping(a)
 		err = s.do(ctx)
@@ -201,34 +202,37 @@ func (r *run) run(ctx context.Context) error {
 	}
 }
 
-// begin waits until the StorageVersionMigration can be read and the ConfigMap exists, and takes over the run from an
-// earlier worker. ended means that the earlier worker has written the outcome.
-func (r *run) begin(ctx context.Context) (ended bool, err error) {
+// begin waits until the StorageVersionMigration can be read, is not paused, and the ConfigMap exists, and takes over the
+// run from an earlier worker. ended means that the earlier worker has written the outcome.
+func (r *run) begin(ctx context.Context) (a assignment, ended bool, err error) {
 	deadline := time.Now().Add(r.waits.appear)
 	for {
 		// The StorageVersionMigration comes first: a run that is no longer wanted must not touch anything.
-		if _, err = r.assignment(ctx); err == nil {
+		if a, err = r.assignment(ctx); err == nil {
 			if err = r.record.open(ctx); err == nil {
 				break
 			}
 		}
 		switch {
 		case errors.Is(err, ErrOutdated):
-			return false, err
+			return a, false, err
 		case time.Now().After(deadline):
-			return false, fmt.Errorf("begin run: %w", err)
+			return a, false, fmt.Errorf("begin run: %w", err)
 		}
 		if err := sleep(ctx, r.Stop, r.waits.look); err != nil {
-			return false, err
+			return a, false, err
 		}
 	}
 	if r.record.outcome() != nil {
-		return true, nil
+		return a, true, nil
 	}
-	if _, err := r.whileIdle(ctx, 0); err != nil {
-		return false, err
+	if a.paused {
+		if a, err = r.whileIdle(ctx, 0); err != nil {
+			return a, false, err
+		}
 	}
-	return r.claim(ctx, deadline)
+	ended, err = r.claim(ctx, deadline)
+	return a, ended, err
 }
 
 // claim writes the first report. From then on the writes of an earlier worker fail.

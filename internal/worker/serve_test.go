@@ -107,7 +107,7 @@ func TestAWorkerServes(t *testing.T) {
 		}
 		looks := 0
 		for _, r := range p.Records() {
-			if r.Method == http.MethodGet && strings.HasSuffix(r.Path, "/customresourcedefinitions") {
+			if r.Method == http.MethodGet && r.Path == "/apis/"+testbed.WidgetGroup {
 				looks++
 			}
 		}

@@ -71,7 +71,7 @@ func (s *sweeping) do(ctx context.Context) error {
 
 // prepare finds the resource and creates the sweep.
 func (s *sweeping) prepare(ctx context.Context) (*migrate.Sweep, error) {
-	all, err := inventory.Take(ctx, s.run.client)
+	all, err := inventory.TakeOne(ctx, s.run.client, s.asked.name())
 	if err != nil {
 		return nil, err
 	}
