@@ -3,8 +3,8 @@
 
 // Package controller puts the controllers of an installation into one process: migration, which carries out migrations,
 // trigger, which asks for them, and storageversions, which removes what crashed API servers leave. They share the
-// connection, the cache, the Lease and the fence, and know nothing of each other but the objects in the cluster, with one
-// exception: storageversions removes nothing that the trigger has not recorded. It decides nothing.
+// connection, the cache, the Lease and the fence, and know nothing of each other but the objects in the cluster, with
+// one exception: storageversions removes nothing that the trigger has not recorded. It decides nothing.
 package controller
 
 import (
@@ -34,9 +34,9 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if !o.Migration.InProcess {
 		o.Trigger.Worker = access.Account{Namespace: o.Migration.Namespace, Name: o.Migration.WorkerServiceAccount}
 	}
-	o.Trigger.Seen = new(trigger.Seen)
+	o.Trigger.Covered = new(trigger.Covered)
 	o.Migration.Also = func(m manager.Manager, fenced *rest.Config) error {
-		if err := storageversions.Add(m, fenced, o.Trigger.Seen.Has, o.Migration.Logger); err != nil {
+		if err := storageversions.Add(m, fenced, o.Trigger.Covered.Has, o.Migration.Logger); err != nil {
 			return err
 		}
 		return trigger.Add(m, fenced, o.Trigger)

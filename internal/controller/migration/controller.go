@@ -11,10 +11,9 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -116,117 +115,9 @@ func (c *controller) writes(d *planned, s snapshot) bool {
 	return differs(d.migration, statusAfter(d.migration, d.decision, s.now, c.firstRetry), s.whole[d.migration.UID])
 }
 
-// look reads what a pass decides from, and records since when looks have succeeded: without looks, the silence of a
-// worker cannot be measured.
-func (c *controller) look(ctx context.Context, live bool, whole []string) (snapshot, error) {
-	s, err := c.read(ctx, live, whole)
-	if err != nil {
-		c.since = time.Time{}
-		return s, err
-	}
-	if c.since.IsZero() {
-		c.since = s.now
-	}
-	s.since = c.since
-	c.heard = c.heard.listen(s.runs, s.now)
-	return s, nil
-}
-
-// read reads all runs, past the cache if live is true, then the migrations that are not at rest or have runs: the named
-// ones past the cache, and the others from it.
-func (c *controller) read(ctx context.Context, live bool, whole []string) (snapshot, error) {
-	s := snapshot{now: time.Now(), live: live, whole: map[types.UID]bool{}}
-	// Runs come first: a migration that is created in between has no runs, whereas a run whose migration we miss would
-	// be mistaken for an orphan.
-	var err error
-	if s.runs, err = c.runs.list(ctx, live); err != nil {
-		return s, err
-	}
-	open := new(v1alpha1.StorageVersionMigrationList)
-	if err := c.client.List(ctx, open, client.MatchingFields{openIndex: "true"}); err != nil {
-		return s, fmt.Errorf("list migrations: %w", err)
-	}
-	s.migrations = open.Items
-	unknown, err := c.addOwners(ctx, &s)
-	if err != nil {
-		return s, err
-	}
-	if live {
-		// A run whose migration is not in the cache is an orphan only if the API server does not have the migration
-		// either. A run from which someone removed the name of its migration cannot be looked up: if it was not an
-		// orphan, its migration runs again.
-		whole = append(whole, unknown...)
-	}
-	for _, name := range whole {
-		if err := c.readWhole(ctx, name, &s); err != nil {
-			return s, err
-		}
-	}
-	if !live {
-		return s, nil
-	}
-	if s.moment, err = c.moment(ctx); err != nil {
-		return s, err
-	}
-	s.inTree = readInTree(ctx, c.rest, s.now)
-	return s, nil
-}
-
-// addOwners adds the migrations at rest that have runs, and returns the names of those that the cache does not contain.
-func (c *controller) addOwners(ctx context.Context, s *snapshot) (unknown []string, err error) {
-	known := map[types.UID]bool{}
-	for i := range s.migrations {
-		known[s.migrations[i].UID] = true
-	}
-	for _, r := range s.runs {
-		if known[r.uid] {
-			continue
-		}
-		known[r.uid] = true
-		owner := new(v1alpha1.StorageVersionMigrationList)
-		if err := c.client.List(ctx, owner, client.MatchingFields{uidIndex: string(r.uid)}); err != nil {
-			return nil, fmt.Errorf("find migration of %s: %w", r.name, err)
-		}
-		if s.migrations = append(s.migrations, owner.Items...); len(owner.Items) == 0 && r.migration != "" {
-			unknown = append(unknown, r.migration)
-		}
-	}
-	return unknown, nil
-}
-
-// readWhole replaces the cached form of a migration by what the API server returns for its name.
-func (c *controller) readWhole(ctx context.Context, name string, s *snapshot) error {
-	m := new(v1alpha1.StorageVersionMigration)
-	err := c.live.Get(ctx, client.ObjectKey{Name: name}, m)
-	gone := apierrors.IsNotFound(err)
-	if err != nil && !gone {
-		return fmt.Errorf("read migration %s: %w", name, err)
-	}
-	s.migrations = slices.DeleteFunc(s.migrations,
-		func(other v1alpha1.StorageVersionMigration) bool { return other.Name == name })
-	if gone {
-		return nil
-	}
-	// These are not needed to write the status: the API server ignores everything else in that request.
-	m.Labels, m.Annotations, m.ManagedFields, m.OwnerReferences, m.Finalizers = nil, nil, nil, nil, nil
-	m.Spec.ContinueToken, m.Spec.Reason, m.Spec.GroupVersions = "", "", nil
-	s.migrations, s.whole[m.UID] = append(s.migrations, *m), true
-	return nil
-}
-
-// moment returns the current resourceVersion of the collection of migrations: a run that starts after it has seen
-// everything that was written before it.
-func (c *controller) moment(ctx context.Context) (string, error) {
-	one := &metav1.PartialObjectMetadataList{}
-	one.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("StorageVersionMigrationList"))
-	if err := c.live.List(ctx, one, client.Limit(1)); err != nil {
-		return "", fmt.Errorf("read resourceVersion of migrations: %w", err)
-	}
-	return one.ResourceVersion, nil
-}
-
 // carryOut does what was planned. If it fails for one migration, it retries later and continues with the others. Starts
-// come first: their workers work while the verdict on the previous run, which takes longer, is found.
+// come first, one after the other, because two of them may want the same idle worker. Their workers work while the
+// verdicts on earlier runs, which take longer, are found.
 func (c *controller) carryOut(ctx context.Context, p plan, s snapshot) error {
 	var problems []error
 	for _, r := range p.orphans {
@@ -237,26 +128,39 @@ func (c *controller) carryOut(ctx context.Context, p plan, s snapshot) error {
 			problems = append(problems, err)
 		}
 	}
-	for _, starting := range []bool{true, false} {
-		for i := range p.migrations {
-			d := &p.migrations[i]
-			if (d.step == stepStart) != starting {
-				continue
-			}
-			if !s.whole[d.migration.UID] || d.consequential() && !s.live {
-				if d.consequential() || c.writes(d, s) {
-					d.again = settleInterval // the next pass reads it
-				}
-				continue
-			}
-			if err := c.do(ctx, d, s); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-				problems = append(problems, fmt.Errorf("migration %s: %w", d.migration.Name, err))
-			} else if err != nil {
-				d.again = settleInterval // it has changed in the meantime
-			}
+	results := make([]error, len(p.migrations))
+	var others errgroup.Group
+	others.SetLimit(atOnce)
+	for i := range p.migrations {
+		if d := &p.migrations[i]; d.step == stepStart {
+			results[i] = c.attempt(ctx, d, s)
 		}
 	}
-	return errors.Join(problems...)
+	for i := range p.migrations {
+		if d := &p.migrations[i]; d.step != stepStart {
+			others.Go(func() error { results[i] = c.attempt(ctx, d, s); return nil })
+		}
+	}
+	_ = others.Wait() // each has its result
+	return errors.Join(append(problems, results...)...)
+}
+
+// attempt does what was planned for one migration, unless a later pass has to.
+func (c *controller) attempt(ctx context.Context, d *planned, s snapshot) error {
+	if !s.whole[d.migration.UID] || d.consequential() && !s.live {
+		if d.consequential() || c.writes(d, s) {
+			d.again = settleInterval // the next pass reads it
+		}
+		return nil
+	}
+	switch err := c.do(ctx, d, s); {
+	case err == nil:
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		d.again = settleInterval // it has changed in the meantime
+	default:
+		return fmt.Errorf("migration %s: %w", d.migration.Name, err)
+	}
+	return nil
 }
 
 // do carries out the plan for one migration, then writes its status. After a crash it repeats the steps: each of them

@@ -34,7 +34,7 @@ func aMigration(change func(*v1alpha1.StorageVersionMigration)) *v1alpha1.Storag
 
 func aRun(generation, attempt int64, change func(*run)) run {
 	r := newRun(aMigration(nil), generation, attempt)
-	r.begun = noon
+	r.begun = noon.Add(-firstReport)
 	if change != nil {
 		change(&r)
 	}
@@ -181,6 +181,15 @@ func TestDecide(t *testing.T) {
 			runs: []run{aRun(2, 1, working)},
 			want: want{step: stepFollow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
 		},
+		"the reports of a run that has just begun are not repeated": {
+			runs: []run{aRun(2, 1, func(r *run) { working(r); r.begun = noon.Add(-firstReport / 4) })},
+			want: want{step: stepFollow, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending,
+				again: firstReport - firstReport/4},
+		},
+		"a run that has begun in the future, by another clock, is followed": {
+			runs: []run{aRun(2, 1, func(r *run) { working(r); r.begun = noon.Add(time.Minute) })},
+			want: want{step: stepFollow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
+		},
 		"a worker that is silent is followed": {
 			runs: []run{aRun(2, 1, silentFor(9*time.Minute))},
 			want: want{step: stepFollow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
@@ -198,7 +207,7 @@ func TestDecide(t *testing.T) {
 			want: want{step: stepFollow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
 		},
 		"a run that goes on after a pause has not been silent meanwhile": {
-			runs: []run{aRun(2, 1, silentFor(time.Hour, func(r *run) { r.begun = noon }))},
+			runs: []run{aRun(2, 1, silentFor(time.Hour, func(r *run) { r.begun = noon.Add(-firstReport) }))},
 			want: want{step: stepFollow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
 		},
 		"a worker with another image that reports is followed": {

@@ -5,13 +5,13 @@ package migration
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
@@ -79,20 +79,15 @@ func (m inTreeMigration) atWork(now time.Time) bool {
 func readInTree(ctx context.Context, client rest.Interface, now time.Time) inTree {
 	for _, version := range inTreeVersions {
 		path := "/apis/storagemigration.k8s.io/" + version + "/storageversionmigrations" // inTreeVersions are constants
-		result := client.Get().AbsPath(path).
-			SetHeader("Accept", "application/json").Do(ctx)
-		raw, err := result.Raw()
+		var list struct {
+			Items bounded.List[inTreeMigration] `json:"items"`
+		}
+		err := apiserver.Send(ctx, client.Get().AbsPath(path), &list)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
-			return inTree{problem: result.Error().Error()}
-		}
-		var list struct {
-			Items bounded.List[inTreeMigration] `json:"items"`
-		}
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return inTree{problem: "decode its migrations: " + err.Error()}
+			return inTree{problem: err.Error()}
 		}
 		working := map[string]string{}
 		for _, m := range list.Items {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ import (
 type shelf struct {
 	client.Client
 	cache.Informers
+	mu     sync.Mutex // of this shelf's counts and, on an API server's shelf, of the objects
 	all    map[string]*v1alpha1.StorageVersionMigration
 	cached bool
 	server *shelf // where a cache's client writes
@@ -71,6 +73,8 @@ func (s *shelf) List(_ context.Context, list client.ObjectList, options ...clien
 }
 
 func (s *shelf) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	m, ok := s.all[key.Name]
 	if !ok {
 		return apierrors.NewNotFound(schema.GroupResource{Resource: "storageversionmigrations"}, key.Name)
@@ -97,6 +101,8 @@ type shelfStatus struct {
 }
 
 func (s shelfStatus) Update(_ context.Context, o client.Object, _ ...client.SubResourceUpdateOption) error {
+	s.shelf.mu.Lock()
+	defer s.shelf.mu.Unlock()
 	s.shelf.writes++
 	m := s.shelf.server.all[o.GetName()]
 	if m.ResourceVersion != o.GetResourceVersion() {
@@ -110,6 +116,7 @@ func (s shelfStatus) Update(_ context.Context, o client.Object, _ ...client.SubR
 
 // noted are runs that are started and removed by noting it.
 type noted struct {
+	mu      sync.Mutex
 	all     []run
 	started []string
 	removed []string
@@ -125,6 +132,8 @@ func (n *noted) start(_ context.Context, _ *v1alpha1.StorageVersionMigration, r 
 func (n *noted) halt(context.Context, run) error           { return nil }
 func (n *noted) giveUp(context.Context, run, string) error { return nil }
 func (n *noted) remove(_ context.Context, r run) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.removed = append(n.removed, r.name)
 	n.all = slices.DeleteFunc(n.all, func(other run) bool { return other.name == r.name })
 	return nil
@@ -224,6 +233,47 @@ func TestWhatIsDoneForAMigrationRestsOnItAsTheAPIServerHasIt(t *testing.T) {
 	c.passes(t, 1)
 	if len(n.removed) != 1 {
 		t.Errorf("removed %v, want the orphan", n.removed)
+	}
+}
+
+// gathering are runs whose halt returns when all of them are being halted.
+type gathering struct {
+	*noted
+	missing sync.WaitGroup
+}
+
+func (g *gathering) halt(ctx context.Context, r run) error {
+	g.missing.Done()
+	together := make(chan struct{})
+	go func() { g.missing.Wait(); close(together) }()
+	select {
+	case <-together:
+		return nil
+	case <-time.After(10 * time.Second):
+		return fmt.Errorf("%s is halted alone", r.name)
+	}
+}
+
+func TestAMigrationDoesNotWaitUntilAPassHasFinishedWithTheOthers(t *testing.T) {
+	var all []*v1alpha1.StorageVersionMigration
+	n := &gathering{noted: &noted{}}
+	for i := range atOnce {
+		m := fresh(fmt.Sprint("gadgets-", i))
+		m.Spec.State = v1alpha1.StatePaused
+		works := newRun(m, 2, 1)
+		works.active = true
+		all, n.all = append(all, m), append(n.all, works)
+	}
+	c, _, _, _ := passing(t, all...)
+	c.runs = n
+	n.missing.Add(atOnce)
+	if _, err := c.Reconcile(t.Context(), request{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		if m.Status.State != v1alpha1.PhasePaused {
+			t.Errorf("the status of %s is %q, want Paused", m.Name, m.Status.State)
+		}
 	}
 }
 

@@ -163,6 +163,7 @@ func planAll(s snapshot, most int, w waits) plan {
 				}
 			} else {
 				t.begin(d.run)
+				d.message = waitingForWorker
 			}
 		}
 		p.migrations = append(p.migrations, planned{migration: m, decision: d})

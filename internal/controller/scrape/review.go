@@ -161,11 +161,9 @@ func (r *reviews) post(ctx context.Context, path string, review, answer any) err
 	if err != nil {
 		return err
 	}
-	result := r.client.Post().AbsPath(path).SetHeader("Accept", "application/json").
-		SetHeader("Content-Type", "application/json").Body(bytes.NewReader(body)).Do(ctx)
-	raw, err := result.Raw()
-	if err != nil {
-		return fmt.Errorf("post review: %w", result.Error())
+	request := r.client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body(bytes.NewReader(body))
+	if err := apiserver.Send(ctx, request, answer); err != nil {
+		return fmt.Errorf("post review: %w", err)
 	}
-	return json.Unmarshal(raw, answer)
+	return nil
 }

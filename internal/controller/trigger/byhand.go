@@ -18,6 +18,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -147,14 +148,9 @@ func (h *ByHand) read(ctx context.Context) (*v1alpha1.StorageState, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := h.client.Get().AbsPath(path).SetHeader("Accept", "application/json").Do(ctx)
-	raw, err := answer.Raw()
-	if err != nil {
-		return nil, answer.Error() // unlike err, it contains the API server's message
-	}
 	state := new(v1alpha1.StorageState)
-	if err := json.Unmarshal(raw, state); err != nil {
-		return nil, fmt.Errorf("decode StorageState: %w", err)
+	if err := apiserver.Send(ctx, h.client.Get().AbsPath(path), state); err != nil {
+		return nil, err
 	}
 	return state, nil
 }
@@ -176,9 +172,6 @@ func (h *ByHand) write(ctx context.Context, state *v1alpha1.StorageState, next *
 	if err != nil {
 		return err
 	}
-	answer := h.client.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager", program).Body(patch).Do(ctx)
-	if _, err := answer.Raw(); err != nil {
-		return answer.Error()
-	}
-	return nil
+	request := h.client.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager", program).Body(patch)
+	return apiserver.Send(ctx, request, nil)
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
-	"github.com/kube-migrator/kube-migrator/internal/bounded"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
@@ -51,13 +51,9 @@ func (g grants) extend(
 	if err != nil {
 		return nil, err
 	}
-	raw, err := bounded.Read(ctx, g.rest.Get().AbsPath(path).SetHeader("Accept", "application/json"))
-	if err != nil {
-		return nil, fmt.Errorf("read ClusterRole %s: %w", g.role, err)
-	}
 	var role rbacv1.ClusterRole
-	if err := json.Unmarshal(raw, &role); err != nil {
-		return nil, fmt.Errorf("decode ClusterRole %s: %w", g.role, err)
+	if err := apiserver.Send(ctx, g.rest.Get().AbsPath(path), &role); err != nil {
+		return nil, fmt.Errorf("read ClusterRole %s: %w", g.role, err)
 	}
 	role.Rules = extended(role.Rules, granted, known)
 	body, err := json.Marshal(role)
@@ -65,8 +61,9 @@ func (g grants) extend(
 		return nil, fmt.Errorf("encode ClusterRole %s: %w", g.role, err)
 	}
 	// Under the resourceVersion that was read.
-	if _, err := bounded.Read(ctx, g.rest.Verb(http.MethodPut).AbsPath(path).Param("fieldManager", program).
-		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(body)); err != nil {
+	request := g.rest.Verb(http.MethodPut).AbsPath(path).Param("fieldManager", program).
+		SetHeader("Content-Type", "application/json").Body(body)
+	if err := apiserver.Send(ctx, request, nil); err != nil {
 		return nil, fmt.Errorf("extend ClusterRole %s: %w", g.role, err)
 	}
 	return granted, nil

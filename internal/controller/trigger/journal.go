@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kube-migrator/kube-migrator/internal/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/identity"
 )
 
 // specState identifies one state of a CustomResourceDefinition's spec. The zero value means that the CRD is gone.
@@ -162,7 +162,7 @@ func (j *journal) holds(lease string, now tenure, resourceVersion uint64) {
 	j.newest = max(j.newest, resourceVersion)
 	before := j.holders[lease]
 	j.holders[lease] = now
-	if before.holder == now.holder && now.renewed.Sub(before.renewed) <= agreement.FreshFor {
+	if before.holder == now.holder && now.renewed.Sub(before.renewed) <= identity.FreshFor {
 		return // renewed
 	}
 	j.note(entry{process: now.holder})

@@ -250,7 +250,7 @@ func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journ
 		known = &state.Status
 	}
 	l := ledger.Look{
-		Begun: s.round.Begun, Traces: s.traces.left, Restored: s.restored, Names: readables(known, &v),
+		Started: s.round.Started, Traces: s.traces.left, Restored: s.restored, Names: readables(known, &v),
 		Moment: s.moment, Collection: s.collections[r.names[0]], Revisions: v.Origin != migrate.Aggregated,
 	}
 	l.Own, l.Others = migrationsOf(s.migrations.of(r.names), r.names)

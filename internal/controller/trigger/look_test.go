@@ -33,7 +33,7 @@ func lookOf(origin migrate.Origin) (*observation, *resource) {
 		Traces:  []string{"endpointslice default/gadgets u generation 4"},
 	}}
 	return &observation{
-		round:     &agreement.Round{Begun: noon, Processes: []string{"p1"}},
+		round:     &agreement.Round{Started: noon, Processes: []string{"p1"}},
 		traces:    traces{left: []string{"endpointslice kubernetes u generation 2"}},
 		resources: map[string]*resource{r.names[0]: r},
 		collections: map[string]ledger.Collection{r.names[0]: {ResourceVersion: 70,
@@ -109,7 +109,7 @@ func TestTheLedgerIsToldWhatALookFound(t *testing.T) {
 			s, r := lookOf(test.origin)
 			state := new(v1alpha1.StorageState)
 			test.change(s, state)
-			test.want.Begun, test.want.Names = noon, map[string]string{}
+			test.want.Started, test.want.Names = noon, map[string]string{}
 			if diff := cmp.Diff(test.want, s.lookAt(r, state, j, since, &defaults)); diff != "" {
 				t.Errorf("look (-want +got):\n%s", diff)
 			}

@@ -5,7 +5,6 @@ package trigger
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,8 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/internal/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
+	"github.com/kube-migrator/kube-migrator/internal/identity"
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
 )
 
@@ -52,18 +52,14 @@ const traceBytes = 4 << 20
 // that later traces are new to the next look.
 func readTraces(ctx context.Context, client rest.Interface) (traces, error) {
 	list := func(path, selector string) (items []object, resourceVersion string, err error) {
-		raw, err := bounded.Read(bounded.WithLimit(ctx, traceBytes),
-			client.Get().AbsPath(path).Param("labelSelector", selector).
-				SetHeader("Accept", "application/json"))
-		if err != nil {
-			return nil, "", fmt.Errorf("list traces at %s: %w", path, err)
-		}
 		var found struct {
 			Metadata metav1.ListMeta      `json:"metadata"`
 			Items    bounded.List[object] `json:"items"`
 		}
-		if err := json.Unmarshal(raw, &found); err != nil {
-			return nil, "", fmt.Errorf("decode traces at %s: %w", path, err)
+		err = apiserver.Send(bounded.WithLimit(ctx, traceBytes),
+			client.Get().AbsPath(path).Param("labelSelector", selector), &found)
+		if err != nil {
+			return nil, "", fmt.Errorf("list traces at %s: %w", path, err)
 		}
 		return found.Items, found.Metadata.ResourceVersion, nil
 	}
@@ -113,7 +109,7 @@ func abandoned(leases []object) (list []string) {
 		}
 	}
 	for _, l := range leases {
-		if newest.Sub(l.Spec.RenewTime.Time) > agreement.FreshFor {
+		if newest.Sub(l.Spec.RenewTime.Time) > identity.FreshFor {
 			list = append(list, expired(l.Spec.HolderIdentity)+l.Spec.RenewTime.UTC().Format(time.RFC3339Nano))
 		}
 	}

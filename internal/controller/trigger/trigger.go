@@ -74,8 +74,8 @@ type Options struct {
 	// Paused returns, for people, since when everything is paused, or "" if it is not. While everything is paused,
 	// nothing is requested. A nil Paused means that everything is never paused.
 	Paused func(ctx context.Context, client rest.Interface) (since string, err error)
-	// Seen receives which StorageVersions the recorded looks have seen; nil discards that.
-	Seen *Seen
+	// Covered receives which StorageVersions the recorded looks cover; nil discards that.
+	Covered *Covered
 	// ShutdownDelay is that of agreement.Options.
 	ShutdownDelay time.Duration
 	// Logger receives what operators of kube-migrator should know; nil discards it.
@@ -291,8 +291,8 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 			plan[i].failed = true
 		}
 	}
-	if t.Seen != nil {
-		t.Seen.recorded(s, plan)
+	if t.Covered != nil {
+		t.Covered.add(s, plan)
 	}
 	if s.restored {
 		return false, errors.Join(append(problems, ErrRestored)...)

@@ -25,12 +25,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
+	"github.com/kube-migrator/kube-migrator/internal/identity"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
 const (
 	// identitySelector selects the identity Leases of kube-apiservers, in kube-system.
-	identitySelector = "apiserver.kubernetes.io/identity=kube-apiserver"
+	identitySelector = identity.Label + "=" + identity.KubeAPIServer
 	// apiServerSlices selects the EndpointSlices that list kube-apiservers, in default.
 	apiServerSlices = "kubernetes.io/service-name=kubernetes"
 )

@@ -9,25 +9,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Seen knows which state of each StorageVersion of migration.k8s.io the recorded looks of this process have seen. The
-// entry of a crashed API server may be the only trace of what it wrote, so no one may remove an entry before its version
-// is recorded (I1). Safe for concurrent use; the zero value has seen nothing.
-type Seen struct {
+// Covered knows which state of each StorageVersion of migration.k8s.io is covered by the recorded looks of this
+// process. The entry of a crashed API server may be the only trace of what it wrote, so no one may remove an entry
+// before its version is recorded (I1). Safe for concurrent use; in the zero value nothing is covered.
+type Covered struct {
 	mu     sync.Mutex
 	states map[schema.GroupResource]string
 }
 
 // Has reports whether everything that the StorageVersion of a resource says in this state is recorded as possibly
 // stored. state is its UID, "/" and its resourceVersion.
-func (s *Seen) Has(resource schema.GroupResource, state string) bool {
+func (s *Covered) Has(resource schema.GroupResource, state string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return state != "" && s.states[resource] == state
 }
 
-// recorded takes over what a look saw, after its plan was written. A resource whose record could not be written keeps
+// add takes over what a look saw, after its plan was written. A resource whose record could not be written keeps
 // the state of an earlier look.
-func (s *Seen) recorded(look *observation, plan []entryPlan) {
+func (s *Covered) add(look *observation, plan []entryPlan) {
 	written := map[string]bool{} // by any name
 	for _, e := range plan {
 		if e.resource != nil && !e.failed {

@@ -12,7 +12,7 @@ import (
 )
 
 // The entry of a crashed API server may be the only trace of what it wrote.
-func TestAStorageVersionIsSeenOnceItsRecordIsWritten(t *testing.T) {
+func TestAStorageVersionIsCoveredOnceItsRecordIsWritten(t *testing.T) {
 	gears := schema.GroupResource{Group: "demo.example.com", Resource: "gears"}
 	alias := schema.GroupResource{Group: "old.example.com", Resource: "gears"}
 	one := &resource{names: []string{gears.String(), alias.String()}}
@@ -22,24 +22,24 @@ func TestAStorageVersionIsSeenOnceItsRecordIsWritten(t *testing.T) {
 			{Resource: schema.GroupResource{Resource: "pods"}},
 		}}}
 	}
-	seen := new(Seen)
+	covered := new(Covered)
 	expect := func(what string, resource schema.GroupResource, state string, want bool) {
 		t.Helper()
-		if got := seen.Has(resource, state); got != want {
-			t.Errorf("%s: %s is seen: %t", what, state, got)
+		if got := covered.Has(resource, state); got != want {
+			t.Errorf("%s: %s is covered: %t", what, state, got)
 		}
 	}
 	expect("nothing was looked at", gears, "u/1", false)
-	seen.recorded(look("u/1"), []entryPlan{{resource: one, failed: true}})
+	covered.add(look("u/1"), []entryPlan{{resource: one, failed: true}})
 	expect("the record could not be written", gears, "u/1", false)
-	seen.recorded(look("u/1"), []entryPlan{{resource: one}})
+	covered.add(look("u/1"), []entryPlan{{resource: one}})
 	expect("the record was written", gears, "u/1", true)
 	expect("another name of the resource", alias, "u/10", true)
 	expect("the object has changed since", gears, "u/2", false)
-	seen.recorded(look("u/2"), []entryPlan{{resource: one, failed: true}})
+	covered.add(look("u/2"), []entryPlan{{resource: one, failed: true}})
 	expect("the record of a change could not be written", gears, "u/2", false)
 	expect("the earlier state is recorded still", gears, "u/1", true)
 	expect("a resource that is not published", schema.GroupResource{Resource: "pods"}, "", false)
-	seen.recorded(look(""), nil)
+	covered.add(look(""), nil)
 	expect("the object is gone", gears, "u/1", false)
 }
