@@ -5,7 +5,6 @@ package crdupgrade
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,32 +19,33 @@ import (
 	"k8s.io/client-go/util/csaupgrade"
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/refusal"
 )
 
 const (
-	// DefaultFieldManager is that of `kubectl apply --server-side`.
+	// DefaultFieldManager is the field manager of `kubectl apply --server-side`.
 	DefaultFieldManager = "kubectl"
-	// ownFieldManager is that of kube-migrator's other writes to CRDs, such as those of retire.
+	// ownFieldManager is the field manager of kube-migrator's other writes to CRDs, such as those of retire.
 	ownFieldManager = "kube-migrator"
 	// clientSide is the field manager of `kubectl apply` without --server-side.
 	clientSide = "kubectl-client-side-apply"
 )
 
-// Applier applies CRDs on the server's side.
+// Applier applies CRDs by server-side apply.
 type Applier struct {
 	Client rest.Interface
-	// FieldManager owns what is applied.
+	// FieldManager owns the fields that are applied.
 	FieldManager string
-	// Force takes fields from other field managers.
+	// Force takes over fields from other field managers.
 	Force bool
-	// DryRun lets the API server check everything and write nothing.
+	// DryRun makes the API server check each write and store nothing.
 	DryRun bool
 }
 
-// apply applies an object in place of live, which is nil where the cluster has none. An apierrors conflict says that
-// the CRD is not any more what was read, a *refusal.Error that another field manager owns what would change.
+// apply applies an object over live, which is nil if the cluster has no such CRD. An apierrors conflict says that the
+// CRD has changed since it was read, and a *refusal.Error that another field manager owns fields that would change.
 func (a Applier) apply(ctx context.Context, object map[string]any, live *CRD, again string) (*crd.CRD, error) {
 	if live != nil {
 		if err := a.adopt(ctx, live); err != nil {
@@ -62,27 +62,22 @@ func (a Applier) apply(ctx context.Context, object map[string]any, live *CRD, ag
 		return nil, err
 	}
 	request := a.Client.Patch(types.ApplyYAMLPatchType).AbsPath(path).Param("fieldManager", a.FieldManager).
-		Param("fieldValidation", metav1.FieldValidationStrict).SetHeader("Accept", "application/json").Body(body)
+		Param("fieldValidation", metav1.FieldValidationStrict).Body(body)
 	if a.Force {
 		request = request.Param("force", "true")
 	}
 	if a.DryRun {
 		request = request.Param("dryRun", metav1.DryRunAll)
 	}
-	result := request.Do(ctx)
-	raw, err := result.Raw()
-	if err != nil {
-		return nil, a.explain(result.Error(), again) // unlike err with what the API server said
-	}
 	applied := new(crd.CRD)
-	if err := json.Unmarshal(raw, applied); err != nil {
-		return nil, fmt.Errorf("decode applied CustomResourceDefinition: %w", err)
+	if err := apiserver.Send(ctx, request, applied); err != nil {
+		return nil, a.explain(err, again)
 	}
 	return applied, nil
 }
 
-// explain turns a conflict of field managers into a refusal. A dry run has not adopted anything, so the conflicts with
-// the field managers that are to be adopted are none; nil where there are no others.
+// explain turns a conflict of field managers into a refusal. A dry run adopts nothing, so it ignores conflicts with the
+// field managers that would be adopted, and returns errAdoptable if there are no others.
 func (a Applier) explain(err error, again string) error {
 	var status apierrors.APIStatus
 	if !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) || !errors.As(err, &status) {
@@ -104,18 +99,18 @@ func (a Applier) explain(err error, again string) error {
 		strings.Join(slices.Compact(owners), "; "))
 }
 
-// errAdoptable says that a dry run conflicts only with what would be adopted.
+// errAdoptable says that a dry run conflicts only with field managers that would be adopted.
 var errAdoptable = errors.New("conflicts with field managers that are to be adopted")
 
-// adopted are the field managers whose fields become ours.
+// adopted returns the field managers whose fields FieldManager takes over.
 func (a Applier) adopted() []string {
 	return slices.DeleteFunc([]string{clientSide, ownFieldManager},
 		func(manager string) bool { return manager == a.FieldManager })
 }
 
-// adopt gives our field manager what `kubectl apply` on the client's side and kube-migrator's own writes own, as
-// `kubectl apply --server-side` does: an apply on the server's side would conflict with the one, and would not remove
-// the other.
+// adopt gives FieldManager the fields that client-side `kubectl apply` and kube-migrator's own writes own, as
+// `kubectl apply --server-side` does: a server-side apply would conflict with the former, and would not remove the
+// latter.
 func (a Applier) adopt(ctx context.Context, live *CRD) error {
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Name: live.Name(), ResourceVersion: live.Metadata.ResourceVersion,
@@ -138,13 +133,8 @@ func (a Applier) adopt(ctx context.Context, live *CRD) error {
 	}
 	request := a.Client.Patch(types.JSONPatchType).AbsPath(path).Param("fieldManager", ownFieldManager).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").Body(patch)
-	result := request.Do(ctx)
-	raw, err := result.Raw()
-	if err != nil {
-		return fmt.Errorf("take over the fields of %s: %w", clientSide, result.Error())
-	}
 	var written metav1.PartialObjectMetadata
-	if err := json.Unmarshal(raw, &written); err != nil {
+	if err := apiserver.Send(ctx, request, &written); err != nil {
 		return fmt.Errorf("take over the fields of %s: %w", clientSide, err)
 	}
 	live.Metadata.ResourceVersion, live.Metadata.ManagedFields = written.ResourceVersion, written.ManagedFields

@@ -1,20 +1,21 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crdupgrade takes a CustomResourceDefinition to its next release, also where that drops versions in which
-// objects are stored.
+// Package crdupgrade upgrades a CustomResourceDefinition to a new release of it, even if the new release drops versions
+// in which objects are stored.
 //
-// It owns the order of the steps, the CRD that is applied in between, and the reasons to refuse. Its plan is a pure
-// function of the CRD in the cluster, the CRD of the file and what may be stored; Run computes it again after every
-// step, so a run that died anywhere is finished by the next. It never migrates (Run.Migrate does), and never reads more
-// of an object than its metadata (I9).
+// The package owns the order of the steps, the intermediate CRD, and the reasons to refuse. Its plan is a pure function
+// of the CRD in the cluster, the CRD in the file, and what may be stored. Run computes the plan again after every step,
+// so the next run finishes what an interrupted one has left. The package does not migrate objects (Run.Migrate does),
+// and reads only their metadata (I9).
 //
 // Invariants:
-//   - A version leaves a CRD only after a proof, made by the same run, that nothing is stored in it (I2), and after no
-//     managedFields entry names it. Until then the CRD in the cluster has every version that an object may be stored
-//     in.
-//   - Every write to a CRD has the UID and the resourceVersion that the plan was made for as its precondition.
-//   - The last CRD that is applied is the one of the file, unchanged.
+//   - A version is removed from a CRD only after the same run has proven that nothing is stored in it (I2), and once no
+//     managedFields entry names it. Until then the CRD in the cluster has every version in which an object may be
+//     stored.
+//   - The precondition of every write to a CRD is the UID and the resourceVersion of the CRD for which the plan was
+//     made.
+//   - The last CRD that is applied is the one in the file, unchanged.
 package crdupgrade
 
 import (
@@ -30,9 +31,9 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
-// CRD is a CustomResourceDefinition: one of a file, or the one in the cluster.
+// CRD is a CustomResourceDefinition, from a file or from the cluster.
 type CRD struct {
-	// From names the file and document; empty for the one in the cluster.
+	// From names the file and document. It is empty for a CRD from the cluster.
 	From string
 	crd.CRD
 
@@ -58,13 +59,13 @@ func Parse(from string, raw []byte) (*CRD, error) {
 	return c, nil
 }
 
-// Name is that of the CRD.
+// Name returns the name of the CRD.
 func (c *CRD) Name() string { return c.manifest.Name }
 
-// Resource is the resource that the CRD defines.
+// Resource returns the resource that the CRD defines.
 func (c *CRD) Resource() schema.GroupResource { return c.manifest.Resource() }
 
-// Versions are the names of spec.versions.
+// Versions returns the names in spec.versions.
 func (c *CRD) Versions() []string {
 	names := make([]string, len(c.Spec.Versions))
 	for i, v := range c.Spec.Versions {
@@ -75,8 +76,8 @@ func (c *CRD) Versions() []string {
 
 func (c *CRD) has(version string) bool { return slices.Contains(c.Versions(), version) }
 
-// Endpoint is the version at which objects are read and written: the storage version where that is served, else the
-// first that is; empty where the CRD serves none.
+// Endpoint returns the version at which objects are read and written: the storage version if it is served, otherwise
+// the first served version, otherwise "".
 func (c *CRD) Endpoint() (endpoint string) {
 	for _, v := range c.Spec.Versions {
 		if v.Served && (endpoint == "" || v.Storage) {
@@ -88,24 +89,26 @@ func (c *CRD) Endpoint() (endpoint string) {
 
 // Intent is what a user asks for.
 type Intent struct {
-	// Program is what the program is called, and Again this command, for commands to try.
+	// Program is the name of the program, and Again is the command that the user gave, for the commands that errors
+	// suggest.
 	Program, Again string
-	// AcceptFieldLoss: objects may lose the fields that their new version does not have.
+	// AcceptFieldLoss means that objects may lose fields that the new version does not have.
 	AcceptFieldLoss bool
 }
 
 // Facts are what was found in the cluster about one CRD.
 type Facts struct {
-	// Live is the CRD in the cluster; nil where there is none.
+	// Live is the CRD in the cluster, or nil if there is none.
 	Live *CRD
-	// Recorded are the versions that the StorageState records; Unknown: it records that there may be others.
+	// Recorded are the versions in the StorageState. Unknown means that it also contains Unknown.
 	Recorded []string
 	Unknown  bool
-	// Unreadable says why the objects could not be listed; empty where they could.
+	// Unreadable says why the objects could not be listed; otherwise it is empty.
 	Unreadable string
-	// Found is what the metadata of all objects shows; zero where nothing depends on it.
+	// Found is what the metadata of all objects shows; it is zero if the plan does not depend on it.
 	Found Found
-	// Proven: this run has proven that every object is stored in the storage version of Live, as Live is now.
+	// Proven means that this run has proven that every object is stored in the storage version of Live, and that Live
+	// has not changed since.
 	Proven bool
 }
 
@@ -114,49 +117,49 @@ type Found struct {
 	Objects int64
 	// Naming counts, for each version, the objects whose managedFields name it.
 	Naming map[string]int64
-	// Losses are those that Losses returned, with their counts.
+	// Losses are the result of the function Losses, with counts.
 	Losses []Loss
 }
 
-// StepName names a step; a closed set.
+// StepName is one of the constants below.
 type StepName string
 
-// The steps, in their order.
+// The steps in their order.
 const (
-	Create       StepName = "create"        // the cluster does not have the CRD yet
-	Apply        StepName = "apply"         // the CRD of the file, as it is
-	Intermediate StepName = "intermediate"  // the CRD of the file, and the versions that are still stored, unserved
-	Migrate      StepName = "migrate"       // every object is stored in the storage version
-	Prune        StepName = "prune"         // status.storedVersions names the storage version alone
-	Owned        StepName = "managedFields" // no managedFields entry names a version that goes
+	Create       StepName = "create"        // create the CRD, which the cluster does not have yet
+	Apply        StepName = "apply"         // apply the CRD in the file as it is
+	Intermediate StepName = "intermediate"  // apply the CRD in the file with the versions that are still stored, unserved
+	Migrate      StepName = "migrate"       // rewrite every object in the storage version
+	Prune        StepName = "prune"         // reduce status.storedVersions to the storage version
+	Owned        StepName = "managedFields" // move the managedFields entries that name a dropped version
 )
 
 // Step is one step of a plan, or of its execution.
 type Step struct {
 	Name StepName `json:"name"`
-	// What says in a few words what is to be done, or was.
+	// What says in a few words what the step will do, or what it has done.
 	What string `json:"what"`
 }
 
-// Plan is what is to be done, in its order; without steps where Refusal says why not.
+// Plan contains the steps, in their order. If Refusal is set, there are none.
 type Plan struct {
 	Steps []Step
-	// Keep are the versions that the file does not have and that objects may be stored in, or managedFields may name.
+	// Keep is the result of the function Keep.
 	Keep []string
 	// Losses are the fields that objects would lose.
 	Losses  []Loss
 	Refusal *refusal.Error
 }
 
-// The reasons to refuse; a closed set.
+// All reasons to refuse.
 const (
-	// the file cannot be meant: no storage version, a webhook without an address
+	// the CRD in the file has an obvious mistake: no storage version, or a webhook without an address
 	Invalid     refusal.Reason = "Invalid"
 	Terminating refusal.Reason = "Terminating" // the CRD in the cluster is being deleted
 	Stranded    refusal.Reason = "Stranded"    // objects may be stored in a version that neither CRD has
 	Unreadable  refusal.Reason = "Unreadable"  // the API server cannot list the objects
-	// no version is in both CRDs, so no release says how objects are converted
+	// no version is in both CRDs, so no release shows how objects are converted
 	NothingInCommon refusal.Reason = "NothingInCommon"
 	FieldLoss       refusal.Reason = "FieldLoss" // objects would lose fields
-	Conflict        refusal.Reason = "Conflict"  // another field manager owns what is to be changed
+	Conflict        refusal.Reason = "Conflict"  // another field manager owns fields that would change
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/refusal"
 )
 
-// Decide makes the plan for the CRD of a file. It is pure.
+// Decide returns the plan for the CRD in a file. It is pure.
 func (want Intent) Decide(next *CRD, f Facts) Plan {
 	if refused := want.unfit(next); refused != nil {
 		return Plan{Refusal: refused}
@@ -32,8 +32,8 @@ func (want Intent) Decide(next *CRD, f Facts) Plan {
 	return p
 }
 
-// Stored are the versions that objects may be stored in: status.storedVersions, which the API server keeps, and those
-// of the StorageState; where that records that there may be others, every version of the CRD.
+// Stored returns the versions in which objects may be stored: those in status.storedVersions, which the API server
+// maintains, and those in the StorageState. If the StorageState contains Unknown, these are all versions of the CRD.
 func (f Facts) Stored() []string {
 	stored := slices.Clone(f.Live.Status.StoredVersions)
 	more := slices.Clone(f.Recorded)
@@ -48,9 +48,9 @@ func (f Facts) Stored() []string {
 	return stored
 }
 
-// Keep are the versions that the CRD of the file does not have, and that the cluster's must have until nothing is
-// stored in them and no managedFields entry names them: once a version is gone, the API server refuses every
-// server-side apply to an object with such an entry.
+// Keep returns the versions that the CRD in the file does not have, and that the CRD in the cluster needs until no
+// object is stored in them and no managedFields entry names them: once a version is removed, the API server refuses
+// every server-side apply to an object with such an entry.
 func Keep(next *CRD, f Facts) (keep []string) {
 	stored := f.Stored()
 	for _, v := range Removed(next, f.Live) {
@@ -61,18 +61,18 @@ func Keep(next *CRD, f Facts) (keep []string) {
 	return keep
 }
 
-// Removed are the versions of the cluster's CRD that the file does not have.
+// Removed returns the versions of the CRD in the cluster that the CRD in the file does not have.
 func Removed(next, live *CRD) []string {
 	return slices.DeleteFunc(live.Versions(), next.has)
 }
 
-// losesWebhook reports whether the file takes a conversion webhook away while objects may be stored that need it, even
-// if their version stays.
+// losesWebhook reports whether the CRD in the file has no conversion webhook any more although objects may be stored
+// that need it, even if their version remains.
 func losesWebhook(next *CRD, f Facts) bool {
 	return f.Live.manifest.Webhook && !next.manifest.Webhook && len(moving(next, f)) > 0
 }
 
-// moving are the versions that objects may be stored in and that are not the storage version of the file.
+// moving returns the versions in which objects may be stored, without the storage version of the CRD in the file.
 func moving(next *CRD, f Facts) []string {
 	return slices.DeleteFunc(f.Stored(), func(v string) bool { return v == next.StorageVersion() })
 }
@@ -103,8 +103,8 @@ func (want Intent) terminating(_ *CRD, f Facts, _ Plan) *refusal.Error {
 	return nil
 }
 
-// stranded refuses where objects may be stored in a version that no CRD has: they cannot be read, so nothing can be
-// proven.
+// stranded refuses if objects may be stored in a version that neither CRD has: they cannot be read, so nothing can be
+// proven about them.
 func (want Intent) stranded(next *CRD, f Facts, _ Plan) *refusal.Error {
 	for _, v := range f.Live.Status.StoredVersions {
 		if !f.Live.has(v) && !next.has(v) {
@@ -125,7 +125,7 @@ func (want Intent) unreadable(_ *CRD, f Facts, _ Plan) *refusal.Error {
 		"it drops versions that objects may be stored in, and %s", f.Unreadable)
 }
 
-// unserved refuses where objects would have to be rewritten through a CRD that serves none of its versions.
+// unserved refuses if objects have to be rewritten and the CRD serves no version.
 func (want Intent) unserved(next *CRD, f Facts, p Plan) *refusal.Error {
 	if next.Endpoint() != "" || len(p.Keep) == 0 && !losesWebhook(next, f) {
 		return nil
@@ -134,8 +134,8 @@ func (want Intent) unserved(next *CRD, f Facts, p Plan) *refusal.Error {
 		"it serves no version, and objects have to be rewritten: nothing could read them")
 }
 
-// nothingInCommon refuses to convert objects between versions that no release has together: no author has said what
-// becomes of them.
+// nothingInCommon refuses to convert objects between versions that no release has together: the author of the CRD has
+// not said how to convert them.
 func (want Intent) nothingInCommon(next *CRD, f Facts, p Plan) *refusal.Error {
 	if slices.ContainsFunc(next.Versions(), f.Live.has) || f.Found.Objects == 0 ||
 		next.manifest.Webhook || want.AcceptFieldLoss {
@@ -146,7 +146,7 @@ func (want Intent) nothingInCommon(next *CRD, f Facts, p Plan) *refusal.Error {
 		list(f.Live.Versions()), list(next.Versions()), lost(p.Losses, f.Found.Objects))
 }
 
-// losing refuses to drop fields that objects have, or may have.
+// losing refuses if objects have, or may have, fields that would be dropped.
 func (want Intent) losing(next *CRD, f Facts, p Plan) *refusal.Error {
 	if want.AcceptFieldLoss || !slices.ContainsFunc(p.Losses, func(l Loss) bool { return l.Objects+l.Possibly > 0 }) {
 		return nil
@@ -158,7 +158,7 @@ func (want Intent) losing(next *CRD, f Facts, p Plan) *refusal.Error {
 
 func (want Intent) accepting() string { return want.Again + " --accept-field-loss" }
 
-// steps are the steps of a plan that nothing speaks against.
+// steps returns the steps of a plan that no rule refuses.
 func (want Intent) steps(next *CRD, f Facts, p Plan) (steps []Step) {
 	apply := Step{Apply, "apply it with " + list(next.Versions())}
 	if len(p.Keep) == 0 && !losesWebhook(next, f) {
@@ -191,7 +191,7 @@ func (want Intent) steps(next *CRD, f Facts, p Plan) (steps []Step) {
 	return append(steps, apply)
 }
 
-// file is the file of a name like "crds.yaml, document 2".
+// file returns the name of the file in CRD.From, which may be "crds.yaml, document 2".
 func file(from string) string {
 	name, _, _ := strings.Cut(from, ", document ")
 	if strings.Contains(name, " ") || name == "" {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
-	"github.com/kube-migrator/kube-migrator/internal/bounded"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 	"github.com/kube-migrator/kube-migrator/storageversion"
@@ -26,11 +26,11 @@ import (
 const (
 	crdsPath   = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	statesPath = "/apis/migration.k8s.io/v1alpha1/storagestates"
-	// served bounds how long a version that a CRD serves may be unknown to the API server's handler.
+	// served bounds how long the API server may answer 404 for a version that the CRD serves.
 	served = time.Minute
 )
 
-// gather reads what the plan for a CRD depends on. Nothing is written.
+// gather reads everything on which the plan for a CRD depends. It writes nothing.
 func gather(ctx context.Context, client rest.Interface, next *CRD) (f Facts, err error) {
 	if f.Live, err = live(ctx, client, next.Name()); err != nil || f.Live == nil {
 		return f, err
@@ -40,7 +40,7 @@ func gather(ctx context.Context, client rest.Interface, next *CRD) (f Facts, err
 	}
 	losses := Losses(next, f)
 	if len(Removed(next, f.Live)) == 0 && len(losses) == 0 && !losesWebhook(next, f) {
-		return f, nil // it can be applied, whatever the objects are
+		return f, nil // the plan does not depend on the objects
 	}
 	err = f.look(ctx, client, losses)
 	if errors.Is(err, retire.ErrUnreadable) {
@@ -49,15 +49,16 @@ func gather(ctx context.Context, client rest.Interface, next *CRD) (f Facts, err
 	return f, err
 }
 
-// live reads the CRD of the cluster; nil where it has none of the name.
+// live returns the CRD in the cluster, or nil if there is none.
 func live(ctx context.Context, client rest.Interface, name string) (*CRD, error) {
 	path, err := apipath.Join(crdsPath, name)
 	if err != nil {
 		return nil, fmt.Errorf("read CustomResourceDefinition: %w", err)
 	}
-	raw, err := bounded.Read(ctx, client.Get().AbsPath(path).SetHeader("Accept", "application/json"))
+	var raw json.RawMessage
+	err = apiserver.Send(ctx, client.Get().AbsPath(path), &raw)
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // no CRD and no error
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
@@ -65,20 +66,17 @@ func live(ctx context.Context, client rest.Interface, name string) (*CRD, error)
 	return Parse("", raw)
 }
 
-// recorded reads the StorageState. A cluster without the API has none, and a user who may not read it goes by
-// status.storedVersions.
+// recorded reads the StorageState. If the cluster does not serve the API, or the user is forbidden to read it, the plan
+// depends on status.storedVersions alone.
 func (f *Facts) recorded(ctx context.Context, client rest.Interface, next *CRD) error {
 	path, err := apipath.Join(statesPath, next.Resource().String())
 	if err != nil {
 		return fmt.Errorf("read StorageState: %w", err)
 	}
-	raw, err := bounded.Read(ctx, client.Get().AbsPath(path).SetHeader("Accept", "application/json"))
+	var state v1alpha1.StorageState
+	err = apiserver.Send(ctx, client.Get().AbsPath(path), &state)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return nil
-	}
-	var state v1alpha1.StorageState
-	if err == nil {
-		err = json.Unmarshal(raw, &state)
 	}
 	if err != nil {
 		return fmt.Errorf("read StorageState %s: %w", next.Resource(), err)
@@ -95,8 +93,8 @@ func (f *Facts) recorded(ctx context.Context, client rest.Interface, next *CRD) 
 	return nil
 }
 
-// look goes over the metadata of all objects. Just after a CRD was changed, the API server may not serve its versions
-// yet.
+// look reads the metadata of all objects. It repeats a 404, because the API server may not serve the versions of a CRD
+// yet that was just changed.
 func (f *Facts) look(ctx context.Context, client rest.Interface, losses []Loss) error {
 	objects := retire.Objects{Client: client, CRD: &f.Live.CRD, Endpoint: f.Live.Endpoint()}
 	if objects.Endpoint == "" {

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// intermediate reports whether the CRD in the cluster does what the one in between is for: it has the storage version
-// of the file and all its versions, and what goes is there and is not served.
+// intermediate reports whether the CRD in the cluster already serves the purpose of the intermediate CRD: it has the
+// storage version and all versions of the CRD in the file, and serves none of the versions to keep.
 func intermediate(next, live *CRD, keep []string) bool {
 	if live.StorageVersion() != next.StorageVersion() {
 		return false
@@ -23,7 +23,8 @@ func intermediate(next, live *CRD, keep []string) bool {
 	return !slices.ContainsFunc(keep, live.Served)
 }
 
-// between makes the CRD in between: that of the file, and the versions to keep as the cluster has them, unserved.
+// between returns the intermediate CRD: the CRD in the file with the versions to keep, which are as in the cluster but
+// unserved.
 func between(next, live *CRD, keep []string) map[string]any {
 	object := maps.Clone(next.object)
 	spec := maps.Clone(object["spec"].(map[string]any))
@@ -43,9 +44,9 @@ func between(next, live *CRD, keep []string) map[string]any {
 	return object
 }
 
-// conversionOf is the CRD whose conversion turns what is stored into the new storage version: the cluster's where it
-// has a webhook that knows that version, because a release that drops versions may have forgotten how to convert them;
-// else the file's.
+// conversionOf returns the CRD whose conversion turns stored objects into the new storage version. If the CRD in the
+// cluster has a webhook and that version, it is that one, because a release that drops versions may no longer convert
+// them. Otherwise it is the CRD in the file.
 func conversionOf(next, live *CRD) *CRD {
 	if live.manifest.Webhook && live.has(next.StorageVersion()) {
 		return live
@@ -53,11 +54,11 @@ func conversionOf(next, live *CRD) *CRD {
 	return next
 }
 
-// lastApplied is the annotation in which `kubectl apply` without --server-side keeps what it applied.
+// lastApplied is the annotation in which client-side `kubectl apply` stores what it applied.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// applicable is an object as a server-side apply takes it: without status and without what an API server has written,
-// and only for the CRD that was read.
+// applicable returns the body of a server-side apply: the object without status and without the metadata that an API
+// server sets. The UID and the resourceVersion of live are the precondition.
 func applicable(object map[string]any, live *CRD) ([]byte, error) {
 	object = maps.Clone(object)
 	delete(object, "status")

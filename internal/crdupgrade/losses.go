@@ -14,16 +14,17 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
-// Loss is a field that the schema of a version has and that of the new storage version has not. Without a conversion
-// webhook objects are converted by changing their apiVersion, and the API server drops what the schema does not name.
+// Loss is a field that is in the schema of a version and not in that of the new storage version. Without a conversion
+// webhook, the API server converts objects by changing their apiVersion, and drops the fields that the schema does not
+// have.
 type Loss struct {
 	Version string `json:"version"`
-	// Field is its path, such as spec.rules[].name.
+	// Field is the path of the field, such as spec.rules[].name.
 	Field string `json:"field"`
-	// Objects is how many have it, by their managedFields; values are not read (I9).
+	// Objects is how many objects have the field according to their managedFields; values are not read (I9).
 	Objects int64 `json:"objects"`
-	// Possibly is how many others may have it: they have no managedFields, or these name a value as a whole that may
-	// contain it.
+	// Possibly is how many other objects may have the field: they have no managedFields, or their managedFields contain
+	// a field above it without the fields in it.
 	Possibly int64 `json:"possibly,omitempty"`
 
 	path upgrade.Path
@@ -39,7 +40,7 @@ func (l Loss) String() string {
 	return fmt.Sprintf("%s of %s (%d to %s)", l.Field, l.Version, l.Objects, counted(l.Objects+l.Possibly))
 }
 
-// Losses are the fields that the upgrade would drop from stored objects, without counts. It is pure.
+// Losses returns the fields that the upgrade would drop from stored objects, without counts. It is pure.
 func Losses(next *CRD, f Facts) (losses []Loss) {
 	stored := moving(next, f)
 	drops := slices.ContainsFunc(Removed(next, f.Live), func(v string) bool { return slices.Contains(stored, v) })
@@ -47,13 +48,13 @@ func Losses(next *CRD, f Facts) (losses []Loss) {
 	case conversionOf(next, f.Live).manifest.Webhook:
 		return nil
 	case !drops && f.Live.StorageVersion() == next.StorageVersion() && !losesWebhook(next, f):
-		return nil // nothing moves that has not moved before
+		return nil // every object is converted as before
 	}
 	to, _ := next.schema(next.StorageVersion())
 	for _, version := range stored {
 		from, ok := f.Live.schema(version)
 		if !ok {
-			continue // stranded, or as the file has it
+			continue // the rule stranded refuses it, or only the file has it
 		}
 		for _, path := range from.Lost(to) {
 			losses = append(losses, Loss{Version: version, Field: path.String(), path: path})
@@ -71,7 +72,7 @@ func (c *CRD) schema(version string) (upgrade.Schema, bool) {
 	return upgrade.Schema{}, false
 }
 
-// lossy are the versions that lose fields.
+// lossy returns the versions that lose fields.
 func lossy(losses []Loss) (versions []string) {
 	for _, l := range losses {
 		if l.Objects+l.Possibly > 0 && !slices.Contains(versions, l.Version) {
@@ -81,7 +82,7 @@ func lossy(losses []Loss) (versions []string) {
 	return versions
 }
 
-// lost says what is lost, for people; the first few fields, those that objects have before others.
+// lost returns, for users, the first few fields that are lost. Those of most objects come first.
 func lost(losses []Loss, objects int64) string {
 	const shown = 5
 	if len(losses) == 0 {
@@ -120,7 +121,7 @@ func (f *Found) add(group string, entries []metav1.ManagedFieldsEntry) {
 	for i := range f.Losses {
 		best := absent
 		if len(owned) == 0 {
-			best = possible // it is not known who wrote what
+			best = possible // managedFields show nothing
 		}
 		for _, fields := range owned {
 			best = max(best, find(fields, f.Losses[i].path))
@@ -135,7 +136,7 @@ func (f *Found) add(group string, entries []metav1.ManagedFieldsEntry) {
 	}
 }
 
-// presence is what managedFields tell of a field.
+// presence is what managedFields show about a field.
 type presence int
 
 const (
@@ -149,7 +150,7 @@ func find(fields map[string]any, path upgrade.Path) presence {
 	if len(path) == 0 {
 		return present
 	}
-	inner := false // whether anything below this field is named on its own
+	inner := false // whether a field below this one has an entry of its own
 	best := absent
 	for key, value := range fields {
 		if key == "." {

@@ -26,7 +26,7 @@ import (
 const (
 	// attempts bounds how often a CRD may change between a read and a write.
 	attempts = 10
-	// settling bounds how long a new CRD may take until the API server has accepted its names.
+	// settling bounds how long the API server may take to accept the names of a new CRD.
 	settling = 10 * time.Second
 )
 
@@ -35,31 +35,32 @@ type Run struct {
 	Applier Applier
 	Intent  Intent
 	Limits  pace.Limits
-	// Migrate rewrites every object of a CRD, and returns the epoch in which it is proven that all are stored in its
+	// Migrate rewrites every object of a CRD, and returns the epoch in which it has proven that all are stored in the
 	// storage version.
 	Migrate func(ctx context.Context, live *CRD) (migrate.Epoch, error)
-	// Stopped returns an error once nothing more is to be begun.
+	// Stopped returns an error if no further step may be started.
 	Stopped func() error
-	// Tell is called with each step that is done.
-	Tell func(name string, s Step)
+	// Report receives each step that is done.
+	Report func(name string, s Step)
 }
 
-// Upgrade is one CRD on its way.
+// Upgrade is the upgrade of one CRD.
 type Upgrade struct {
-	// Next is the CRD of the file.
+	// Next is the CRD in the file.
 	Next *CRD
-	// Planned is the plan before anything was done, Done are the steps that were.
+	// Planned is the plan before the first step. Done are the steps that were carried out.
 	Planned Plan
 	Done    []Step
-	// Finished: the CRD of the file is in the cluster. Err says why it is not: a *refusal.Error, or what went wrong.
+	// Finished means that the CRD in the file was applied. Err is a *refusal.Error, or another error that ended the
+	// upgrade.
 	Finished bool
 	Err      error
 
 	proof *migrate.Epoch
 }
 
-// Plan reads what the plans depend on, and makes them. With a server-side dry run of the first write, the API server
-// says what it would refuse. An error is that of the context.
+// Plan computes the plans, and checks that the user has the permissions for them. It returns only the error of the
+// context; other errors are in Upgrade.Err.
 func (r *Run) Plan(ctx context.Context, all []*Upgrade) error {
 	for _, u := range all {
 		_, plan, err := r.plan(ctx, u)
@@ -77,7 +78,7 @@ func (r *Run) Plan(ctx context.Context, all []*Upgrade) error {
 	return nil
 }
 
-// Check lets the API server check the first write of a plan, and writes nothing.
+// Check sends the first write of a plan as a server-side dry run, so that the API server checks it and stores nothing.
 func (r *Run) Check(ctx context.Context, u *Upgrade) {
 	facts, plan, err := r.plan(ctx, u)
 	if err != nil || len(plan.Steps) == 0 {
@@ -94,8 +95,8 @@ func (r *Run) Check(ctx context.Context, u *Upgrade) {
 	}
 }
 
-// Do carries the plans out. What every CRD needs before its objects are migrated comes first, so that they all settle
-// at once.
+// Do carries out the plans. It first takes the steps before the migration for every CRD, so that all of them settle at
+// the same time.
 func (r *Run) Do(ctx context.Context, all []*Upgrade) {
 	for _, until := range []StepName{Migrate, ""} {
 		for _, u := range all {
@@ -106,7 +107,7 @@ func (r *Run) Do(ctx context.Context, all []*Upgrade) {
 	}
 }
 
-// advance carries out one step after the other, each as planned from what the cluster has then, up to the step until.
+// advance carries out the steps before the step until. It plans again before each step.
 func (r *Run) advance(ctx context.Context, u *Upgrade, until StepName) error {
 	for failed := 0; !u.Finished; {
 		if err := r.Stopped(); err != nil {
@@ -126,7 +127,7 @@ func (r *Run) advance(ctx context.Context, u *Upgrade, until StepName) error {
 		what, err := r.step(ctx, u, facts, plan)
 		switch {
 		case (apierrors.IsConflict(err) || errors.Is(err, storedversions.ErrChanged)) && failed < attempts:
-			failed++ // someone else wrote it: the next plan tells
+			failed++ // another client has written the CRD: the next plan takes that into account
 			continue
 		case errors.As(err, new(*refusal.Error)):
 			return err
@@ -134,12 +135,12 @@ func (r *Run) advance(ctx context.Context, u *Upgrade, until StepName) error {
 			return fmt.Errorf("%s: %w", step.Name, err)
 		}
 		u.Done = append(u.Done, Step{step.Name, what})
-		r.Tell(u.Next.Name(), u.Done[len(u.Done)-1])
+		r.Report(u.Next.Name(), u.Done[len(u.Done)-1])
 	}
 	return nil
 }
 
-// times is how often a step was done.
+// times returns how often a step was carried out.
 func (u *Upgrade) times(name StepName) (n int) {
 	for _, s := range u.Done {
 		if s.Name == name {
@@ -149,7 +150,7 @@ func (u *Upgrade) times(name StepName) (n int) {
 	return n
 }
 
-// plan gathers and decides. The error is a *refusal.Error where the plan has one.
+// plan gathers the facts and decides. If the plan has a Refusal, that is the error.
 func (r *Run) plan(ctx context.Context, u *Upgrade) (Facts, Plan, error) {
 	facts, err := gather(ctx, r.Applier.Client, u.Next)
 	if err != nil {
@@ -167,7 +168,7 @@ func (r *Run) plan(ctx context.Context, u *Upgrade) (Facts, Plan, error) {
 	return facts, plan, nil
 }
 
-// step carries out the first step of a plan, and says what was done.
+// step carries out the first step of a plan, and returns what was done.
 func (r *Run) step(ctx context.Context, u *Upgrade, f Facts, p Plan) (string, error) {
 	switch p.Steps[0].Name {
 	case Create, Apply, Intermediate:
@@ -199,7 +200,7 @@ func (r *Run) step(ctx context.Context, u *Upgrade, f Facts, p Plan) (string, er
 	return "", fmt.Errorf("unknown step %q", p.Steps[0].Name)
 }
 
-// moveOwners moves the managedFields entries that name a version that goes.
+// moveOwners moves the managedFields entries that name the first dropped version that has any.
 func (r *Run) moveOwners(ctx context.Context, f Facts, p Plan) (string, error) {
 	named := slices.IndexFunc(p.Keep, func(v string) bool { return f.Found.Naming[v] > 0 })
 	run := retire.Run{
@@ -209,7 +210,7 @@ func (r *Run) moveOwners(ctx context.Context, f Facts, p Plan) (string, error) {
 	return run.MoveOwners(ctx)
 }
 
-// write applies the CRD that the first step of a plan is about.
+// write applies the CRD of the first step of a plan.
 func (r *Run) write(ctx context.Context, u *Upgrade, f Facts, p Plan) (string, error) {
 	object := u.Next.object
 	if p.Steps[0].Name == Intermediate {
@@ -252,7 +253,7 @@ func (r *Run) accepted(ctx context.Context, d *crd.CRD) error {
 	}
 }
 
-// permissions are what the user needs to carry the plan out, to be asked for before any of it is.
+// permissions returns the permissions that the user needs for the plan. They are checked before the first step.
 func (p Plan) permissions(next *CRD) (needed []access.Permission) {
 	crds := access.Permission{Resource: schema.GroupResource{Group: "apiextensions.k8s.io",
 		Resource: "customresourcedefinitions"}}

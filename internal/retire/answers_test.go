@@ -106,7 +106,7 @@ func alone(t *testing.T, client rest.Interface, schema map[string]any, step reti
 	run := &retire.Run{
 		Client: client, Intent: retire.Intent{Version: "v1", Rescue: true},
 		CRD: facts("v1 v2", "v1", "v2/served/storage").CRD, Schema: schema,
-		Stopped: func() error { return nil }, Tell: func(retire.Step) {},
+		Stopped: func() error { return nil }, Report: func(retire.Step) {},
 		Settle: func(context.Context, int64) error { return nil },
 	}
 	steps, err := run.Do(t.Context(), retire.Plan{Steps: []retire.Step{{Name: step, State: retire.Todo}}})

@@ -15,13 +15,14 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/refusal"
 )
 
 const crdsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// attempts bounds how often something may change between our read and our write before we give up.
+// attempts bounds how often an object may change between a read and the write before the write is given up.
 const attempts = 10
 
 // operation is one of a JSON patch (RFC 6902).
@@ -31,11 +32,11 @@ type operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// edit is what a write to a CRD does: nil operations where nothing is to be done.
+// edit returns the operations of a write to a CRD, or none if there is nothing to do.
 type edit func(live *crd.CRD) ([]operation, error)
 
-// write lets an edit judge the CRD as it is, and writes under the condition that it is still that one. The
-// resourceVersion that the patch sets is the precondition: the API server answers 409 where it is another one.
+// write reads the CRD, lets an edit decide from it, and writes only if the CRD has not changed in between. The
+// resourceVersion in the patch is the precondition: the API server answers 409 if it is another one.
 func write(ctx context.Context, client rest.Interface, d *crd.CRD, subresource string, f edit) error {
 	var conflict error
 	for range attempts {
@@ -68,17 +69,17 @@ func write(ctx context.Context, client rest.Interface, d *crd.CRD, subresource s
 		if err != nil {
 			return fmt.Errorf("write CRD: %w", err)
 		}
-		// Where the answer is lost the patch is sent again: if the first one was heard, the second one is not, and the
-		// next read shows it.
+		// If the answer is lost, the patch is sent again. If the first one had reached the server, the second one
+		// fails, and the next read shows that.
 		err = patiently(ctx, func() error {
-			return client.Patch(types.JSONPatchType).AbsPath(path).Param("fieldManager", fieldManager).
-				SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").Body(body).Do(ctx).Error()
+			return apiserver.Send(ctx, client.Patch(types.JSONPatchType).AbsPath(path).Param("fieldManager", fieldManager).
+				SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").Body(body), nil)
 		})
 		switch {
 		case err == nil:
 			return nil
 		case apierrors.IsConflict(err), apierrors.IsInvalid(err) && stale(ctx, client, live):
-			conflict = err // the next read tells what happened
+			conflict = err // the next read shows what happened
 		default:
 			return fmt.Errorf("write CRD %s: %w", d.Metadata.Name, err)
 		}
@@ -86,7 +87,7 @@ func write(ctx context.Context, client rest.Interface, d *crd.CRD, subresource s
 	return fmt.Errorf("write CRD %s: it changed %d times in a row: %w", d.Metadata.Name, attempts, conflict)
 }
 
-// read is crd.Get, again while that helps.
+// read is crd.Get with retries.
 func read(ctx context.Context, client rest.Interface, name string) (d *crd.CRD, err error) {
 	err = patiently(ctx, func() error {
 		d, err = crd.Get(ctx, client, name)
@@ -95,8 +96,8 @@ func read(ctx context.Context, client rest.Interface, name string) (d *crd.CRD, 
 	return d, err
 }
 
-// stale reports whether the CRD has moved since it was read: a test of the patch then failed for that reason,
-// which the API server calls invalid.
+// stale reports whether the CRD has changed since it was read. Then that is why a test of the patch failed, which the
+// API server calls invalid.
 func stale(ctx context.Context, client rest.Interface, read *crd.CRD) bool {
 	live, err := crd.Get(ctx, client, read.Metadata.Name)
 	return err == nil && live.Metadata.ResourceVersion != read.Metadata.ResourceVersion
@@ -124,8 +125,8 @@ func (want Intent) unserve(live *crd.CRD) ([]operation, error) {
 	return []operation{{"test", at + "/name", want.Version}, {"replace", at + "/served", false}}, nil
 }
 
-// remove is the edit that takes the version out of spec.versions, if its generation is still the one in which the last
-// look found nothing that names it: in between the version may have been served again, and written at.
+// remove is the edit that removes the version from spec.versions. It requires the generation in which the last look
+// found nothing that names the version: since then, clients may have written in the version if it was served again.
 func (want Intent) remove(generation int64) edit {
 	return func(live *crd.CRD) ([]operation, error) {
 		i := index(live, want.Version)
@@ -146,8 +147,8 @@ func (want Intent) remove(generation int64) edit {
 	}
 }
 
-// unstored refuses where objects may have been written in the version since it was proven that none is stored in it:
-// the API server adds a version to status.storedVersions in the very write that makes it the storage version.
+// unstored refuses if objects may have been written in the version since the proof that none is stored in it. The API
+// server adds a version to status.storedVersions in the same write that makes it the storage version.
 func (want Intent) unstored(live *crd.CRD) error {
 	switch {
 	case live.StorageVersion() == want.Version:
@@ -158,16 +159,15 @@ func (want Intent) unstored(live *crd.CRD) error {
 	return nil
 }
 
-// keepsAll is the schema of a version of which no other is known: whatever is stored in it is read, and reaches the
-// conversion whole. Any other schema would drop the fields that it does not name, such as those that a webhook makes
-// new ones of.
+// keepsAll returns the schema for a version whose schema is unknown: it keeps every stored field for the conversion. A
+// schema that names fields would drop all others, such as those from which a webhook computes new fields.
 func keepsAll() map[string]any {
 	return map[string]any{"openAPIV3Schema": map[string]any{"type": "object",
 		"x-kubernetes-preserve-unknown-fields": true}}
 }
 
-// restore is the edit that brings the version back, unserved, with a schema; nil for one that keeps everything. Where a
-// rescue that was interrupted has brought it back already, it gets the schema that is given now.
+// restore is the edit that adds the version again, unserved. A nil schema stands for one that keeps everything. If an
+// interrupted rescue has added the version already, the edit replaces its schema with the given one.
 func (want Intent) restore(schema map[string]any) edit {
 	return func(live *crd.CRD) ([]operation, error) {
 		i := index(live, want.Version)
@@ -181,7 +181,7 @@ func (want Intent) restore(schema map[string]any) edit {
 			operations := []operation{{"test", at + "/name", want.Version}}
 			for _, field := range []string{"schema", "subresources"} {
 				if schema[field] != nil {
-					// in place of the one there
+					// this replaces the existing one
 					operations = append(operations, operation{"add", at + "/" + field, schema[field]})
 				}
 			}
@@ -197,8 +197,8 @@ func (want Intent) restore(schema map[string]any) edit {
 	}
 }
 
-// claim is the edit of the status that says that objects may be stored in the version, for everybody else to know while
-// they are rescued (I1).
+// claim is the edit that adds the version to status.storedVersions, so that everyone else can see during the rescue
+// that objects may be stored in it (I1).
 func (want Intent) claim(live *crd.CRD) ([]operation, error) {
 	if slices.Contains(live.Status.StoredVersions, want.Version) {
 		return nil, nil
@@ -206,7 +206,8 @@ func (want Intent) claim(live *crd.CRD) ([]operation, error) {
 	return []operation{{"add", "/status/storedVersions/-", want.Version}}, nil
 }
 
-// SchemaIn returns the entry of a version in a CustomResourceDefinition of apiextensions.k8s.io/v1, given as JSON.
+// SchemaIn returns the entry of a version in a CustomResourceDefinition of apiextensions.k8s.io/v1, which is given as
+// JSON.
 func SchemaIn(raw []byte, name, version string) (map[string]any, error) {
 	var full struct {
 		Metadata struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/refusal"
 )
 
-// Decide makes the plan, or says why nothing may be done: a *refusal.Error. It is pure.
+// Decide returns the plan, or a *refusal.Error that says why nothing may be done. It is pure.
 func (want Intent) Decide(f Facts) (Plan, error) {
 	d := f.CRD
 	for _, rule := range []func(Facts) *refusal.Error{
@@ -39,8 +39,8 @@ func (want Intent) established(f Facts) *refusal.Error {
 	return nil
 }
 
-// known refuses a version that the CRD does not have, unless it is to be gone from there and was there once:
-// nothing in the cluster tells a version that was removed from one that was misspelt.
+// known refuses a version that the CRD does not have, unless the user wants it removed and it existed once. Nothing in
+// the cluster distinguishes a version that was removed from a misspelt one.
 func (want Intent) known(f Facts) *refusal.Error {
 	d := f.CRD
 	traces := want.named(f) || strandedBy(d, f.Unreadable) == want.Version
@@ -51,7 +51,7 @@ func (want Intent) known(f Facts) *refusal.Error {
 		return refusal.New(Unreadable, want.command(d, want.Version, "--rescue"),
 			"%s no longer has %s, but there are traces of it: %s",
 			d.Metadata.Name, want.Version, want.traces(f))
-	case want.removes() && f.Unreadable == "" && slices.Contains(f.Begun, want.Version):
+	case want.removes() && f.Unreadable == "" && slices.Contains(f.Attempted, want.Version):
 		return nil
 	}
 	try := want.Program + " plan " + d.Metadata.Name
@@ -66,12 +66,12 @@ func (want Intent) known(f Facts) *refusal.Error {
 		want.Version, trace, names(d))
 }
 
-// named reports whether a version is named where objects are stored in it, or were written at it.
+// named reports whether status.storedVersions or managedFields name the version.
 func (want Intent) named(f Facts) bool {
 	return f.Owners.Objects > 0 || slices.Contains(f.CRD.Status.StoredVersions, want.Version)
 }
 
-// traces says where a version that the CRD does not have is named.
+// traces says what names a version that the CRD does not have.
 func (want Intent) traces(f Facts) string {
 	var traces []string
 	if slices.Contains(f.CRD.Status.StoredVersions, want.Version) {
@@ -95,7 +95,7 @@ func (want Intent) notStorage(f Facts) *refusal.Error {
 		"%s is the storage version of %s: every object is written in it", want.Version, d.Metadata.Name)
 }
 
-// moveStorage is the command that makes another version the storage version: the first other one that is served.
+// moveStorage returns the command that makes another version the storage version: the first other one that is served.
 func moveStorage(d *crd.CRD, version string) string {
 	to := slices.IndexFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Name != version && v.Served })
 	if to < 0 {
@@ -108,13 +108,13 @@ func moveStorage(d *crd.CRD, version string) string {
 		d.Metadata.Name, from, version, to, d.Spec.Versions[to].Name, from, to)
 }
 
-// rescuable refuses to rescue a version that is still there: a rescue ends with its removal. One that a rescue has
-// brought back is known by status.storedVersions, which the rescue claims, by objects that cannot be read yet, or by
-// what this machine has begun.
+// rescuable refuses to rescue a version that was not removed, because a rescue removes it at the end. A version that an
+// interrupted rescue has added again is recognized in three ways: status.storedVersions names it, objects cannot be
+// read yet, or its retirement was started on this machine.
 func (want Intent) rescuable(f Facts) *refusal.Error {
 	d := f.CRD
 	broughtBack := f.Unreadable != "" || slices.Contains(d.Status.StoredVersions, want.Version) ||
-		slices.Contains(f.Begun, want.Version)
+		slices.Contains(f.Attempted, want.Version)
 	switch {
 	case want.Rescue && d.Served(want.Version):
 		return refusal.New(NotStranded, want.command(d, want.Version),
@@ -136,8 +136,8 @@ func (want Intent) notLast(f Facts) *refusal.Error {
 	return nil
 }
 
-// nothingElseStored refuses while another version may be stored that no one can read: a migration would find objects
-// that it cannot list, and storedVersions would be pruned of the only hint at them.
+// nothingElseStored refuses if objects may be stored in another version that the CRD does not have: a migration could
+// not list them, and pruning would remove the only hint at them from storedVersions.
 func (want Intent) nothingElseStored(f Facts) *refusal.Error {
 	d := f.CRD
 	for _, stored := range d.Status.StoredVersions {
@@ -150,7 +150,7 @@ func (want Intent) nothingElseStored(f Facts) *refusal.Error {
 	return nil
 }
 
-// readable refuses while objects cannot be listed, unless they are to be rescued by this very version.
+// readable refuses if objects cannot be listed, unless the rescue of this version makes them readable.
 func (want Intent) readable(f Facts) *refusal.Error {
 	d := f.CRD
 	stranded := strandedBy(d, f.Unreadable)
@@ -165,8 +165,8 @@ func (want Intent) readable(f Facts) *refusal.Error {
 	return refusal.New(Unreadable, try, "objects of %s cannot be read: %s", d.Metadata.Name, f.Unreadable)
 }
 
-// strandedBy is the version of the group that a message of the API server names and the CRD does not have; empty
-// for none.
+// strandedBy returns the version of the CRD's group that a message of the API server names and that the CRD does not
+// have, or "".
 func strandedBy(d *crd.CRD, message string) string {
 	for word := range strings.FieldsFuncSeq(message, func(r rune) bool {
 		return strings.ContainsRune(" \t\n\",;()[]{}",
@@ -180,7 +180,7 @@ func strandedBy(d *crd.CRD, message string) string {
 	return ""
 }
 
-// unserved refuses what would take an endpoint from under its clients.
+// unserved refuses to remove a version that clients may still use, and to leave the resource without a served version.
 func (want Intent) unserved(f Facts) *refusal.Error {
 	d := f.CRD
 	another := slices.ContainsFunc(d.Spec.Versions,
@@ -211,10 +211,10 @@ func (want Intent) alone(f Facts) *refusal.Error {
 		d.Metadata.Name, strings.Join(f.Running, ", "))
 }
 
-// ThisMachine is the name in Facts.Running of a migration by another process of this machine.
+// ThisMachine stands in Facts.Running for a migration by another process on this machine.
 const ThisMachine = "another kube-migrator of this machine"
 
-// steps are the steps of a plan that nothing speaks against.
+// steps returns the steps of a plan that no rule refuses.
 func (want Intent) steps(f Facts) []Step {
 	d := f.CRD
 	storage := d.StorageVersion()
@@ -273,7 +273,7 @@ func (want Intent) removeStep() Step {
 	return Step{Remove, Todo, "take " + want.Version + " out of spec.versions"}
 }
 
-// String names the managers for people, the first few of them.
+// String names the first few managers, for users.
 func (o Owners) String() string {
 	const shown = 5
 	var words []string
@@ -286,7 +286,7 @@ func (o Owners) String() string {
 	return strings.Join(words, ", ")
 }
 
-// flags are those that were given.
+// flags returns the flags that the user gave.
 func (want Intent) flags() (given []string) {
 	for _, f := range []struct {
 		name  string
@@ -299,7 +299,7 @@ func (want Intent) flags() (given []string) {
 	return given
 }
 
-// command is this command about a version with other flags.
+// command returns the same command for a version, with the given flags.
 func (want Intent) command(d *crd.CRD, version string, flags ...string) string {
 	return strings.Join(append([]string{want.Program, "retire", d.Metadata.Name, "--version=" +
 		version}, flags...), " ")
@@ -309,12 +309,12 @@ func has(d *crd.CRD, version string) bool {
 	return index(d, version) >= 0
 }
 
-// index is where a CRD has a version; negative where it does not.
+// index returns the position of a version in spec.versions; it is negative if the CRD does not have the version.
 func index(d *crd.CRD, version string) int {
 	return slices.IndexFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Name == version })
 }
 
-// others are the versions that are not the storage version.
+// others returns the versions other than the storage version.
 func others(d *crd.CRD) []string {
 	var all []string
 	for _, v := range d.Spec.Versions {
@@ -333,8 +333,8 @@ func names(d *crd.CRD) string {
 	return strings.Join(all, ", ")
 }
 
-// Endpoint is the version at which objects are read and written while another one is retired: the storage version where
-// that is served, else another one that is, else, where nothing is to be unserved, the one itself.
+// Endpoint returns the version at which objects are read and written while a version is retired: the storage version if
+// it is served, otherwise another served version, otherwise the retired version.
 func Endpoint(d *crd.CRD, retired string) string {
 	endpoint := retired
 	for _, v := range d.Spec.Versions {
@@ -345,7 +345,7 @@ func Endpoint(d *crd.CRD, retired string) string {
 	return endpoint
 }
 
-// moveTo is the version that managedFields entries are moved to.
+// moveTo returns the version that managedFields entries get.
 func moveTo(d *crd.CRD, retired string) string {
 	if e := Endpoint(d, retired); e != retired {
 		return e

@@ -13,18 +13,19 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// fieldManager names us where an API server asks who writes. A write of managedFields alone owns nothing.
+// fieldManager is the field manager of kube-migrator's writes. A write that changes only managedFields owns no field.
 const fieldManager = "kube-migrator"
 
-// seeded is what the one entry owns of an object that would be left without any: an annotation that it does not have.
-// The API server drops an entry that owns nothing.
+// seeded is what the entry of an object owns that would otherwise have no entry: an annotation that the object does not
+// have. The API server drops an entry that owns nothing.
 const seeded = `{"f:metadata":{"f:annotations":{"f:migration.k8s.io/retired":{}}}}`
 
-// Moved returns managedFields in which no entry names the apiVersion from any more: each such entry is renamed to the
-// apiVersion to, or joined with the entry that its manager has there already, because two entries of one identity are
-// one to the API server. An entry that owns nothing goes. Where none would be left there is a new one that owns nothing
-// but keeps the API server from taking the object for one that was never tracked, and giving all its fields to the
-// manager "before-first-apply". changed is false where no entry names from. It is pure; entries are not changed.
+// Moved returns managedFields in which each entry of the apiVersion from has the apiVersion to. If the manager has an
+// entry of that apiVersion already, the two are joined, because the API server takes them for one. Entries that own
+// nothing are removed. If no entry would be left, there is a new one for an annotation that the object does not have:
+// without any entry, the API server would take the object for one that was never tracked, and give all its fields to
+// the manager "before-first-apply". changed is false if no entry has the apiVersion from. Moved is pure and does not
+// change entries.
 func Moved(entries []metav1.ManagedFieldsEntry, from,
 	to string) (moved []metav1.ManagedFieldsEntry, changed bool, err error) {
 	if !slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool { return e.APIVersion == from }) {
@@ -64,7 +65,7 @@ func sameManager(a, b metav1.ManagedFieldsEntry) bool {
 		a.APIVersion == b.APIVersion
 }
 
-// join is an entry that owns what either owns, since the later of both.
+// join returns an entry that owns the fields of both, with the later time.
 func join(a, b metav1.ManagedFieldsEntry) (metav1.ManagedFieldsEntry, error) {
 	var all fieldpath.Set
 	for _, e := range []metav1.ManagedFieldsEntry{a, b} {
@@ -86,7 +87,7 @@ func join(a, b metav1.ManagedFieldsEntry) (metav1.ManagedFieldsEntry, error) {
 	return a, nil
 }
 
-// newest is the latest time of all entries; nil where none has one.
+// newest returns the latest time of the entries, or nil if none has a time.
 func newest(entries []metav1.ManagedFieldsEntry) (latest *metav1.Time) {
 	for _, e := range entries {
 		if e.Time != nil && (latest == nil || latest.Before(e.Time)) {

@@ -6,7 +6,6 @@ package retire
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
@@ -28,16 +28,16 @@ import (
 )
 
 const (
-	// pageSize bounds a page: managedFields make metadata large, and a page is all that is held of a resource (I6).
+	// pageSize bounds a page: managedFields make metadata large, and only one page of a resource is in memory (I6).
 	pageSize = 100
-	// maxExpirations bounds how often the list's continue token may expire.
+	// maxExpirations bounds how often the continue tokens of one list may expire.
 	maxExpirations = 1000
-	// transient bounds how long one request is repeated while the API server does not answer or refuses because of
+	// transient bounds how long one request is repeated while the API server does not answer, or refuses it because of
 	// load.
 	transient = 2 * time.Minute
 )
 
-// Objects are the objects of a CRD, seen at one served version.
+// Objects are the objects of a CRD, read at one served version.
 type Objects struct {
 	Client rest.Interface
 	CRD    *crd.CRD
@@ -54,12 +54,12 @@ func (o Objects) path(m *metav1.ObjectMeta) (string, error) {
 	return apipath.Object(o.resource(), m.Namespace, m.Name)
 }
 
-// ErrUnreadable wraps what an API server says of a list that it cannot give because of what it finds stored: 500. An
-// API server that is not there, not ready or too slow says nothing about what is stored.
+// ErrUnreadable wraps the error of an API server that cannot list the objects because of what is stored: 500. An API
+// server that does not answer, is not ready, or is too slow shows nothing about what is stored.
 var ErrUnreadable = errors.New("the objects cannot be listed")
 
-// Look counts the objects, and who owns fields of them in a version. It reads every page, so one object that the API
-// server cannot read is enough for ErrUnreadable.
+// Look counts the objects, and finds the owners of fields in a version. It reads every page, so a single object that
+// the API server cannot read is enough for ErrUnreadable.
 func (o Objects) Look(ctx context.Context, version string) (count int64, owners Owners, err error) {
 	apiVersion := o.CRD.Spec.Group + "/" + version
 	managers := map[Manager]int64{}
@@ -93,8 +93,8 @@ func (o Objects) Look(ctx context.Context, version string) (count int64, owners 
 	return count, owners, err
 }
 
-// Each calls f with every page. A continue token that has expired comes with one that goes on from the same key; where
-// it does not, the list begins again, so f may see an object twice.
+// Each calls f with every page. If a continue token has expired, the list continues with the new token in the answer.
+// If there is none, it starts over, so f may get an object twice.
 func (o Objects) Each(ctx context.Context, f func([]metav1.PartialObjectMetadata) error) error {
 	path, err := apipath.Collection(o.resource(), "")
 	if err != nil {
@@ -146,7 +146,7 @@ func (o Objects) Each(ctx context.Context, f func([]metav1.PartialObjectMetadata
 	}
 }
 
-// read returns an object's metadata as it is now.
+// read returns the current metadata of an object.
 func (o Objects) read(ctx context.Context, m *metav1.ObjectMeta) (*metav1.ObjectMeta, error) {
 	path, err := o.path(m)
 	if err != nil {
@@ -165,18 +165,12 @@ func (o Objects) read(ctx context.Context, m *metav1.ObjectMeta) (*metav1.Object
 }
 
 func get(ctx context.Context, request *rest.Request, as string, into any) error {
-	raw, err := bounded.Read(ctx, request.SetHeader("Accept", "application/json;as="+as+";g=meta.k8s.io;v=v1"))
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("decode %s: %w", as, err)
-	}
-	return nil
+	return apiserver.Send(ctx, request.SetHeader("Accept", "application/json;as="+as+";g=meta.k8s.io;v=v1"), into)
 }
 
-// patiently repeats what fails for reasons that pass: no answer, load, an API server that is just starting. An answer
-// of 500 is repeated a few times only: it is also what an object is answered with that cannot be read.
+// patiently repeats a request that fails for a temporary reason: no answer, load, an API server that is just starting.
+// After a 500 it repeats the request only a few times, because the API server also answers 500 for an object that it
+// cannot read.
 func patiently(ctx context.Context, f func() error) error {
 	const fewTimes = 3
 	deadline := time.Now().Add(transient)

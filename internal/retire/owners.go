@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
@@ -27,10 +28,10 @@ const namedFailures = 5
 // mover moves the managedFields entries of all objects from one version to another.
 type mover struct {
 	objects Objects
-	from    string // apiVersion
-	to      string // apiVersion
+	from    string // an apiVersion
+	to      string // an apiVersion
 	pacer   *pace.Pacer
-	// inFlight bounds the objects of a page that are worked on at once; the pacer says how many of them may write.
+	// inFlight bounds how many objects of a page are handled at once; the pacer limits how many of them write.
 	inFlight int
 	stopped  func() error
 
@@ -40,7 +41,8 @@ type mover struct {
 	failures []error
 }
 
-// run goes over all objects once, and returns how many were moved. Failures are all seen before they are returned.
+// run handles every object once, and returns for how many it has moved entries. It does not stop at a failure, but
+// returns all of them at the end.
 func (m *mover) run(ctx context.Context) (int64, error) {
 	err := m.objects.Each(ctx, func(items []metav1.PartialObjectMetadata) error {
 		if err := m.stopped(); err != nil {
@@ -62,7 +64,7 @@ func (m *mover) run(ctx context.Context) (int64, error) {
 	return m.moved, nil
 }
 
-// object moves the entries of one object. The error is that of the context alone; others are collected.
+// object moves the entries of one object. It returns only the error of the context; other errors are collected.
 func (m *mover) object(ctx context.Context, meta *metav1.ObjectMeta) error {
 	moved, err := m.move(ctx, meta)
 	m.mu.Lock()
@@ -81,8 +83,8 @@ func (m *mover) object(ctx context.Context, meta *metav1.ObjectMeta) error {
 	return nil
 }
 
-// move writes until it gets ahead of everybody else: the resourceVersion that the new entries were computed from is the
-// precondition of the write, so that what someone else writes meanwhile is neither lost nor disowned.
+// move repeats the write after each conflict. The precondition of the write is the resourceVersion from which the new
+// entries were computed, so a write by another client in between is not lost and keeps its owner.
 func (m *mover) move(ctx context.Context, meta *metav1.ObjectMeta) (moved bool, err error) {
 	if _, changed, err := Moved(meta.ManagedFields, m.from, m.to); err != nil || !changed {
 		return false, err
@@ -105,12 +107,12 @@ func (m *mover) move(ctx context.Context, meta *metav1.ObjectMeta) (moved bool, 
 	return false, fmt.Errorf("others wrote it %d times in a row", attempts)
 }
 
-// errUnwritable says that an object was there a moment ago, and was not found when it was written. Once, it was deleted
-// in between; every time, it can be read and not written.
+// errUnwritable says that an object could be read a moment ago, and that the write answered 404. If this happens once,
+// the object was deleted in between; if it happens every time, the object can be read and not written.
 var errUnwritable = errors.New("it is stored, but cannot be written; its namespace may be gone")
 
-// try sends one write, for the object as it is now if fresh is set. It reads when its turn has come and not before, or
-// others would be ahead for sure.
+// try sends one write. If fresh is set, it reads the object first. It reads only once the pacer lets it send the write:
+// otherwise another client would probably have changed the object in between.
 func (m *mover) try(ctx context.Context, meta *metav1.ObjectMeta, fresh bool) (moved bool, err error) {
 	slot, err := m.pacer.Acquire(ctx)
 	if err != nil {
@@ -122,7 +124,7 @@ func (m *mover) try(ctx context.Context, meta *metav1.ObjectMeta, fresh bool) (m
 	if fresh {
 		live, err := m.objects.read(ctx, meta)
 		if apierrors.IsNotFound(err) {
-			return false, nil // deleted by someone else
+			return false, nil // another client has deleted it
 		}
 		if err != nil {
 			return false, err
@@ -159,12 +161,12 @@ func (m *mover) patch(ctx context.Context, meta *metav1.ObjectMeta, entries []me
 	if err != nil {
 		return err
 	}
-	return m.objects.Client.Patch(types.MergePatchType).AbsPath(path).
+	return apiserver.Send(ctx, m.objects.Client.Patch(types.MergePatchType).AbsPath(path).
 		Param("fieldManager", fieldManager).Param("fieldValidation", metav1.FieldValidationIgnore).
-		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").Body(body).Do(ctx).Error()
+		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").Body(body), nil)
 }
 
-// key names an object for people.
+// key names an object for users.
 func key(m *metav1.ObjectMeta) string {
 	if m.Namespace == "" {
 		return m.Name

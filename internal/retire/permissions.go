@@ -12,8 +12,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 )
 
-// Permissions are what the user needs to carry the plan out, to be asked for before any of it is: a permission that is
-// missing at the last step would show after every object was rewritten.
+// Permissions returns the permissions that the user needs for the plan. They are checked before the first step:
+// otherwise a missing permission for the last step would only show after every object was rewritten.
 func (p Plan) Permissions(d *crd.CRD) []access.Permission {
 	if p.finished() {
 		return nil

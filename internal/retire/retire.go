@@ -1,20 +1,19 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package retire takes a version of a custom resource out of a cluster: no object is stored in it, no managedFields
-// entry names it, and then it is not served, and is not in its CRD any more.
+// Package retire removes a version of a custom resource from a cluster. At the end no object is stored in the version,
+// no managedFields entry names it, the API server does not serve it, and the CRD does not have it.
 //
-// It owns the order of the steps, the reasons why a version may not be retired, and the writes to spec.versions. Its
-// plan is a pure function over a Intent and Facts. It never migrates (Run.Migrate does), and never reads more of an
-// object than its metadata (I9).
+// The package owns the order of the steps, the reasons why a version may not be retired, and the writes to
+// spec.versions. Its plan is a pure function of an Intent and Facts. The package does not migrate objects (Run.Migrate
+// does), and reads only their metadata (I9).
 //
 // Invariants:
-//   - A version leaves a CRD only after a proof, made by the same run, that nothing is stored in it (I2).
-//   - Every write has a resourceVersion as its precondition, and is judged by what it overwrites. Nothing else of a CRD
-//     is touched, and of an object its managedFields alone.
-//   - A managedFields entry is moved to another version, never taken from its manager: server-side apply keeps its
-//     owners.
-//   - Every step finds out by itself whether it is done: after any interruption the same command goes on.
+//   - A version is removed from a CRD only after the same run has proven that nothing is stored in it (I2).
+//   - The precondition of every write is the resourceVersion of the object from which the write was decided. A write to
+//     a CRD changes spec.versions or status.storedVersions, a write to another object changes only its managedFields.
+//   - A managedFields entry gets another version and keeps its manager, so server-side apply still knows the owners.
+//   - Every step finds out by itself whether it is done: after an interruption, the same command continues.
 package retire
 
 import (
@@ -26,30 +25,31 @@ import (
 
 // Intent is what a user asks for.
 type Intent struct {
-	// Program is what the program is called, for commands to try.
+	// Program is the name of the program, for the commands that errors suggest.
 	Program string
-	// Version is the one to retire.
+	// Version is the version to retire.
 	Version string
-	// Unserve sets served: false, Remove takes the version out of spec.versions.
+	// Unserve sets served: false, Remove removes the version from spec.versions.
 	Unserve, Remove bool
-	// Rescue brings the version back, unserved, for objects that cannot be read without it, and removes it again at the
-	// end.
+	// Rescue adds the version again, unserved, because there are objects that cannot be read without it, and removes it
+	// at the end.
 	Rescue bool
 }
 
-// removes reports whether the version is to be out of the CRD at the end.
+// removes reports whether the version is to be gone from the CRD at the end.
 func (want Intent) removes() bool { return want.Remove || want.Rescue }
 
 // Facts are what was found in the cluster.
 type Facts struct {
 	CRD *crd.CRD
-	// Begun are versions of the CRD that were found in it before, and whose retirement was begun.
-	Begun []string
-	// Running names the migrations of the resource that others are carrying out.
+	// Begun are the versions that the CRD had when a retirement of them was started on this machine.
+	Attempted []string
+	// Running names the migrations of the resource that other processes carry out.
 	Running []string
-	// Unreadable is what the API server says where the objects cannot be listed; empty where they can.
+	// Unreadable is the API server's message if it cannot list the objects; otherwise it is empty.
 	Unreadable string
-	// Objects is how many there are, and Owners who owns fields in the version; zero where Unreadable.
+	// Objects is the number of objects, and Owners are the owners of fields in the version. Both are zero if Unreadable
+	// is set.
 	Objects int64
 	Owners  Owners
 }
@@ -58,7 +58,7 @@ type Facts struct {
 type Owners struct {
 	// Objects is how many objects have such entries.
 	Objects int64 `json:"objects"`
-	// Managers are who made them, the most frequent first.
+	// Managers are the field managers of these entries, the most frequent first.
 	Managers []Manager `json:"managers,omitempty"`
 }
 
@@ -66,14 +66,14 @@ type Owners struct {
 type Manager struct {
 	Name      string `json:"name"`
 	Operation string `json:"operation"`
-	// Objects is how many objects have an entry of it that names the version.
+	// Objects is how many objects have an entry of this manager that names the version.
 	Objects int64 `json:"objects"`
 }
 
-// StepName names a step; a closed set.
+// StepName is one of the constants below.
 type StepName string
 
-// The steps, in their order.
+// The steps in their order, each with what holds once it is done.
 const (
 	Restore StepName = "restore"       // the version is in spec.versions, unserved, and in status.storedVersions
 	Migrate StepName = "migrate"       // every object is stored in the storage version
@@ -83,45 +83,45 @@ const (
 	Remove  StepName = "remove"        // the version is not in spec.versions
 )
 
-// State is how far a step is; a closed set.
+// State is the state of a step: one of the constants below.
 type State string
 
 // The states.
 const (
 	Todo     State = "Todo"
-	Done     State = "Done"     // found done, or done by this run
-	NotAsked State = "NotAsked" // no one asked for it
+	Done     State = "Done"     // it was done before, or this run has done it
+	NotAsked State = "NotAsked" // the user did not ask for it
 )
 
 // Step is one step of a plan, or of its execution.
 type Step struct {
 	Name  StepName `json:"name"`
 	State State    `json:"state"`
-	// What says in a few words what is to be done, or was.
+	// What says in a few words what the step will do or, if it is Done, what it has done.
 	What string `json:"what"`
 }
 
-// Plan is what is to be done, in its order.
+// Plan contains all steps, in their order.
 type Plan struct {
 	Steps []Step
 }
 
-// finished reports whether nothing is to be done.
+// finished reports whether there is nothing left to do.
 func (p Plan) finished() bool {
 	return !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.State == Todo })
 }
 
-// The reasons to refuse; a closed set.
+// All reasons to refuse.
 const (
-	UnknownVersion refusal.Reason = "UnknownVersion" // the CRD does not have it, and nothing names it
+	UnknownVersion refusal.Reason = "UnknownVersion" // the CRD does not have the version, and nothing names it
 	StorageVersion refusal.Reason = "StorageVersion" // objects are written in it
-	OnlyVersion    refusal.Reason = "OnlyVersion"    // there is no other
+	OnlyVersion    refusal.Reason = "OnlyVersion"    // the CRD has no other version
 	NotEstablished refusal.Reason = "NotEstablished" // the CRD is not accepted, or is being deleted
-	StoredUnknown  refusal.Reason = "StoredUnknown"  // another version may be stored that the CRD does not have
+	StoredUnknown  refusal.Reason = "StoredUnknown"  // objects may be stored in another version that the CRD does not have
 	Unreadable     refusal.Reason = "Unreadable"     // there are objects that the API server cannot read
-	StillServed    refusal.Reason = "StillServed"    // it is to be removed and is served
+	StillServed    refusal.Reason = "StillServed"    // the version to remove is still served
 	NothingServed  refusal.Reason = "NothingServed"  // no other version is served
-	MigrationRuns  refusal.Reason = "MigrationRuns"  // someone else rewrites the objects
-	NotStranded    refusal.Reason = "NotStranded"    // it is to be rescued and was not removed
-	Changed        refusal.Reason = "Changed"        // the CRD is not any more what the plan was made for
+	MigrationRuns  refusal.Reason = "MigrationRuns"  // another process rewrites the objects
+	NotStranded    refusal.Reason = "NotStranded"    // the version to rescue was not removed
+	Changed        refusal.Reason = "Changed"        // the CRD has changed since the plan was made
 )

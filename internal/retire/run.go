@@ -23,28 +23,29 @@ import (
 type Run struct {
 	Client rest.Interface
 	Intent Intent
-	// CRD is the one that the plan was made for.
+	// CRD is the CRD for which the plan was made.
 	CRD *crd.CRD
-	// Schema is the entry of spec.versions whose schema a restored version gets; nil for one that keeps every field.
+	// Schema is the entry of spec.versions whose schema a restored version gets; nil stands for a schema that keeps
+	// every field.
 	Schema map[string]any
 	Limits pace.Limits
-	// Migrate rewrites every object, and returns the epoch in which it is proven that all are stored in the storage
+	// Migrate rewrites every object, and returns the epoch in which it has proven that all are stored in the storage
 	// version.
 	Migrate func(ctx context.Context) (migrate.Epoch, error)
-	// Settle returns once every API server has known a generation of the CRD for so long that no request is
-	// under way that began before.
+	// Settle returns when every API server has known a generation of the CRD for so long that all requests that started
+	// before have ended.
 	Settle func(ctx context.Context, generation int64) error
-	// Stopped returns an error once nothing more is to be begun.
+	// Stopped returns an error if no further request may be started.
 	Stopped func() error
-	// Tell is called with each step that is done.
-	Tell func(Step)
+	// Report receives each step that is done.
+	Report func(Step)
 
 	pacer *pace.Pacer
 	epoch migrate.Epoch // of the proof
 }
 
-// Do carries the plan out, and returns its steps as they are then. The steps that were done stay done with every error,
-// and the same command goes on from there.
+// Do carries out the plan, and returns the steps with their new states. After an error, the steps that were done stay
+// done, and the same command continues from there.
 func (r *Run) Do(ctx context.Context, plan Plan) ([]Step, error) {
 	r.pacer = pace.New(r.Limits)
 	steps := slices.Clone(plan.Steps)
@@ -63,13 +64,13 @@ func (r *Run) Do(ctx context.Context, plan Plan) ([]Step, error) {
 			continue
 		}
 		steps[i].State, steps[i].What = Done, what
-		r.Tell(steps[i])
+		r.Report(steps[i])
 	}
 	return steps, nil
 }
 
-// step carries out one step, and says what was done; empty where no one asked for it. Migrating is never taken for
-// done: what was found is not a proof.
+// step carries out one step and returns what was done, or "" if the user did not ask for the step. It always migrates,
+// because what an earlier run left is no proof.
 func (r *Run) step(ctx context.Context, s Step) (what string, err error) {
 	if s.State == NotAsked {
 		return "", nil
@@ -95,7 +96,8 @@ func (r *Run) step(ctx context.Context, s Step) (what string, err error) {
 	return "", fmt.Errorf("unknown step %q", s.Name)
 }
 
-// restore brings the version back, claims that objects may be stored in it, and waits until they can be read.
+// restore adds the version again, records in status.storedVersions that objects may be stored in it, and waits until
+// they can be read.
 func (r *Run) restore(ctx context.Context) (string, error) {
 	if err := write(ctx, r.Client, r.CRD, "", r.Intent.restore(r.Schema)); err != nil {
 		return "", err
@@ -134,16 +136,16 @@ func (r *Run) prune(ctx context.Context) (string, error) {
 		strings.Join(result.After, " ")), nil
 }
 
-// MoveOwners is the step Owned alone, for a caller that has proven that nothing is stored in the version and that no
-// request is under way that writes it. It says what was done.
+// MoveOwners carries out only the step Owned and returns what was done. The caller has proven that nothing is stored in
+// the version, and that no request that writes it is in flight.
 func (r *Run) MoveOwners(ctx context.Context) (string, error) {
 	r.pacer = pace.New(r.Limits)
 	return r.moveOwners(ctx)
 }
 
-// moveOwners moves managedFields entries until a pass finds none to move. While the version is served its clients may
-// add new ones indefinitely: then a few passes are enough, and what comes later is found once it is not served any
-// more.
+// moveOwners moves managedFields entries until a pass finds none to move. As long as the version is served, its clients
+// may add new entries indefinitely. Then a few passes are enough: a later pass, after the version is unserved, moves
+// the rest.
 func (r *Run) moveOwners(ctx context.Context) (string, error) {
 	const passes = 3
 	var all int64
@@ -187,8 +189,8 @@ func (r *Run) objects() Objects {
 	return Objects{Client: r.Client, CRD: r.CRD, Endpoint: Endpoint(r.CRD, r.Intent.Version)}
 }
 
-// unserve sets served: false, waits until no request that began before is under way, and moves what such requests have
-// written.
+// unserve sets served: false, waits until all requests that started before have ended, and moves the entries that they
+// have written.
 func (r *Run) unserve(ctx context.Context) (string, error) {
 	was := r.CRD.Served(r.Intent.Version)
 	if err := write(ctx, r.Client, r.CRD, "", r.Intent.unserve); err != nil {
@@ -202,7 +204,7 @@ func (r *Run) unserve(ctx context.Context) (string, error) {
 	return r.Intent.Version + " is not served", nil
 }
 
-// moveLate moves the entries that requests have written which were under way when the version was still served.
+// moveLate moves the entries of requests that were still in flight when the version stopped being served.
 func (r *Run) moveLate(ctx context.Context) error {
 	live, err := read(ctx, r.Client, r.CRD.Metadata.Name)
 	if err != nil {
@@ -219,7 +221,7 @@ func (r *Run) moveLate(ctx context.Context) error {
 	return err
 }
 
-// remove takes the version out of the CRD, after a last look at what could name it.
+// remove removes the version from the CRD, after a last look for entries that name it.
 func (r *Run) remove(ctx context.Context) (string, error) {
 	live, err := read(ctx, r.Client, r.CRD.Metadata.Name)
 	if err != nil {
