@@ -38,6 +38,9 @@ const (
 	V130 Release = "v1.30.14"
 )
 
+// Helm is the version of Helm that the repository pins. It has a go.mod of its own in the folder testbed/helm.
+const Helm Release = "v4.3.1"
+
 // Releases returns the releases that the repository pins, the oldest first.
 func Releases() []Release {
 	return []Release{V130, V131, V132, V133, V134, V135, V136, V137}
@@ -49,7 +52,7 @@ func (r Release) Etcd() Release {
 	switch r {
 	case V130, V131, V132, V133, V134, V135:
 		return V137
-	case V136, V137:
+	case V136, V137, Helm:
 	}
 	return r
 }
@@ -60,7 +63,7 @@ const cacheEnv = "KUBE_MIGRATOR_TESTBED"
 // modulePath is how the root of the repository is recognized.
 const modulePath = "github.com/kube-migrator/kube-migrator"
 
-// command is a binary that can be built: its package, and what to tell a person who waits for it.
+// command is a binary that can be built: its package, and the message for a user who waits for the build.
 type command struct {
 	pkg, patience string
 }
@@ -80,6 +83,7 @@ var commands = map[string]command{
 	"kubelet":        {"k8s.io/kubernetes/cmd/kubelet", "about 3 minutes once, seconds afterwards"},
 	"kube-proxy":     {"k8s.io/kubernetes/cmd/kube-proxy", "about 1 minute once, seconds afterwards"},
 	"kubectl":        {"k8s.io/kubernetes/cmd/kubectl", "about 1 minute once, seconds afterwards"},
+	"helm":           {"helm.sh/helm/v4/cmd/helm", "about 3 minutes once, seconds afterwards"},
 }
 
 // majorMinor returns "1.37" for "v1.37.0".
@@ -89,6 +93,15 @@ func (r Release) majorMinor() (string, error) {
 		return "", fmt.Errorf("release %q is not of the form v1.37.0", r)
 	}
 	return parts[0] + "." + parts[1], nil
+}
+
+// folder returns the name of the folder below testbed that pins a release.
+func (r Release) folder() (string, error) {
+	if r == Helm {
+		return "helm", nil
+	}
+	majorMinor, err := r.majorMinor()
+	return "v" + majorMinor, err
 }
 
 // Binary returns the path of a release's binary and builds it first where the cache does not hold it, or holds one that
@@ -128,7 +141,7 @@ func Binary(ctx context.Context, release Release, name string, progress io.Write
 	return b.path, nil
 }
 
-// sayEvery is how often a build says that it goes on.
+// sayEvery is how often a build reports that it continues.
 var sayEvery = 15 * time.Second
 
 // repeat calls f every period until stop, which waits for the last call to end.
@@ -149,8 +162,8 @@ func repeat(period time.Duration, f func()) (stop func()) {
 	return func() { close(end); <-ended }
 }
 
-// compilation takes in what "go build -v" prints: it counts the packages that were compiled, and keeps the rest, which
-// says what is wrong.
+// compilation reads the output of "go build -v": it counts the packages that were compiled, and keeps all other lines,
+// which contain the errors.
 type compilation struct {
 	packages atomic.Int64
 	line     []byte
@@ -189,6 +202,10 @@ func newBuild(release Release, name string) (*build, error) {
 	if err != nil {
 		return nil, err
 	}
+	folder, err := release.folder()
+	if err != nil {
+		return nil, err
+	}
 	root, err := repositoryRoot()
 	if err != nil {
 		return nil, err
@@ -200,7 +217,7 @@ func newBuild(release Release, name string) (*build, error) {
 	major, minor, _ := strings.Cut(majorMinor, ".")
 	const version = "k8s.io/component-base/version."
 	b := &build{
-		dir: filepath.Join(root, "testbed", "v"+majorMinor),
+		dir: filepath.Join(root, "testbed", folder),
 		pkg: cmd.pkg,
 		ldflags: "-s -w -X " + version + "gitVersion=" + string(release) +
 			" -X " + version + "gitMajor=" + major + " -X " + version + "gitMinor=" + minor,

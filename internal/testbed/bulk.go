@@ -18,7 +18,7 @@ import (
 
 // Bulk describes many custom objects. The zero value of everything but Count describes widgets.
 type Bulk struct {
-	// Group, Version, Kind, Plural say what the objects are and the version they are stored in. Default: v1 of the
+	// Group, Version, Kind and Plural are those of the objects; they are stored in Version. Default: v1 of the
 	// widgets.
 	Group, Version, Kind, Plural string
 	// Namespace is theirs; it need not exist. Default: "default". ClusterScoped objects have none.
@@ -37,7 +37,7 @@ type Bulk struct {
 	Spec map[string]any
 }
 
-// payloadText is what payloads are cut from: text that does not compress, the same in every run.
+// payloadText contains all payloads. It is text that does not compress, and the same in every run.
 var payloadText = sync.OnceValue(func() []byte {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	source := rand.New(rand.NewPCG(1, 2))

@@ -99,7 +99,7 @@ func ServingCertificate(name string) (certificate tls.Certificate, ca []byte, er
 	return certificate, a.pem, nil
 }
 
-// client makes a certificate that says who a client is.
+// client makes the certificate of a client with its user and groups.
 func (a *authority) client(name string, groups ...string) (*pair, error) {
 	t := template(name)
 	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}

@@ -26,7 +26,7 @@ import (
 // clockEnv names that file to a program. Without it the clock is right.
 const clockEnv = "KUBE_MIGRATOR_TESTBED_CLOCK"
 
-// What ClockOverlay changes in package time, and the file that it adds.
+// These are the changes of ClockOverlay to package time, and the file that it adds.
 const (
 	readClock = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	moveClock = readClock + "\tsec += movedSeconds()\n"
@@ -108,7 +108,7 @@ func NewClock(path string) (Clock, error) {
 	return c, c.Move(0)
 }
 
-// Env is what to add to the environment of a process.
+// Env returns the variables to add to the environment of a process.
 func (c Clock) Env() string { return clockEnv + "=" + c.path }
 
 // Move makes the clock differ from that of the machine, by whole seconds, from now on.

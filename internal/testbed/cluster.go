@@ -36,8 +36,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // Admin is the user that every cluster has: a member of system:masters.
@@ -48,8 +46,8 @@ const keepEnv = "KUBE_MIGRATOR_TESTBED_KEEP"
 
 // Options describe a cluster. The zero value is one API server of release V137.
 type Options struct {
-	// Release is that of every API server that does not name its own, and determines etcd (Release.Etcd). Default:
-	// V137.
+	// Release is the release of every API server that does not name its own, and determines etcd (Release.Etcd).
+	// Default: V137.
 	Release Release
 	// Servers are the API servers. Default: one without options of its own.
 	Servers []ServerOptions
@@ -71,8 +69,8 @@ type Options struct {
 	Node bool
 	// Users are users in addition to Admin; they have no rights but those that RBAC gives them.
 	Users []User
-	// EncryptionConfig is the content of the file for --encryption-provider-config; empty for no such flag. See
-	// EncryptionConfig.
+	// EncryptionConfig is the content of the file for --encryption-provider-config. If it is empty, there is no such
+	// flag. See EncryptionConfig.
 	EncryptionConfig string
 	// ExtraIPs are further addresses that the serving certificates are valid for.
 	ExtraIPs []net.IP
@@ -82,13 +80,13 @@ type Options struct {
 	Progress io.Writer
 }
 
-// ServerOptions are what one API server has of its own.
+// ServerOptions are the options of one API server.
 type ServerOptions struct {
 	// Release of kube-apiserver. Default: that of the cluster.
 	Release Release
 	// Flags come after those of the cluster and take the place of any of the same name; "--name-" takes one away.
 	Flags []string
-	// Hostname is what the identity is derived from, in an isolated cluster. Default: api-0, api-1, …
+	// Hostname is the name from which the identity is derived in an isolated cluster. Default: api-0, api-1, …
 	Hostname string
 	// Clock is the server's clock, for a build of kube-apiserver of its own (MovableAPIServer). Default: the machine's.
 	Clock *Clock
@@ -111,7 +109,7 @@ type User struct {
 type Cluster struct {
 	// Etcd is the store.
 	Etcd *Etcd
-	// OwnEtcd is the store of Options.OwnEtcd; nil without them.
+	// OwnEtcd is the store of Options.OwnEtcd, or nil without that option.
 	OwnEtcd *Etcd
 	// Servers are the API servers, in the order of Options.Servers.
 	Servers []*Server
@@ -346,28 +344,6 @@ func (c *Cluster) config(url, user string) *rest.Config {
 		config.Dial = c.DialContext
 	}
 	return config
-}
-
-// Kubeconfig returns the path of an administrator's kubeconfig for the first server.
-func (c *Cluster) Kubeconfig() (string, error) { return c.Servers[0].Kubeconfig() }
-
-// KubeconfigFor writes a kubeconfig for an address of this cluster and one of its users, and returns its path.
-func (c *Cluster) KubeconfigFor(url, user string) (string, error) {
-	token, ok := c.tokens[user]
-	if !ok {
-		return "", fmt.Errorf("write kubeconfig: the cluster has no user %q", user)
-	}
-	config := clientcmdapi.NewConfig()
-	config.Clusters["testbed"] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: c.ca.pem}
-	config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token}
-	config.Contexts["testbed"] = &clientcmdapi.Context{Cluster: "testbed", AuthInfo: user}
-	config.CurrentContext = "testbed"
-	name := strings.NewReplacer("https://", "", ":", "-", "/", "-").Replace(url)
-	path := filepath.Join(c.dir, "kubeconfig-"+name+"-"+user)
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		return "", fmt.Errorf("write kubeconfig: %w", err)
-	}
-	return path, nil
 }
 
 // DialContext opens a connection from where the cluster is: from inside its network namespace if it is isolated.

@@ -24,7 +24,7 @@ type Etcd struct {
 	fixed   [2]int // client and peer port where the cluster is isolated
 	binary  string
 	flags   []string
-	ports   [2]*reservation // client and peer; nil where the cluster is isolated
+	ports   [2]*reservation // client and peer; nil in an isolated cluster
 	client  *clientv3.Client
 	process *process
 }
@@ -46,10 +46,10 @@ func (e *Etcd) Log() string { return filepath.Join(e.cluster.dir, e.name+".log")
 // Running tells whether the process lives.
 func (e *Etcd) Running() bool { return e.process.running() }
 
-// Usage tells what the process has used since it was started last.
+// Usage returns the resources that the process has used since its last start.
 func (e *Etcd) Usage() (Usage, error) { return e.process.usage() }
 
-// Client returns a client that goes on working when etcd is restarted. It belongs to the cluster.
+// Client returns a client that continues to work when etcd is restarted. It belongs to the cluster.
 func (e *Etcd) Client() *clientv3.Client { return e.client }
 
 func (e *Etcd) url(i int) string {
@@ -95,7 +95,7 @@ func (e *Etcd) Start(ctx context.Context) error {
 // Kill ends etcd as a crash would (SIGKILL).
 func (e *Etcd) Kill() { e.process.kill() }
 
-// Signal sends a signal and does not wait for what comes of it: SIGSTOP suspends, SIGCONT resumes.
+// Signal sends a signal and does not wait for its effect: SIGSTOP suspends, SIGCONT resumes.
 func (e *Etcd) Signal(signal syscall.Signal) error {
 	if !e.Running() {
 		return fmt.Errorf("send %v to etcd: it does not run", signal)

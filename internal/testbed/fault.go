@@ -53,8 +53,8 @@ func ResetBefore(first ...func()) Fault {
 	}}
 }
 
-// ResetAfter resets the connection after the server has answered, so that the client cannot know what was done. It
-// calls the functions in between: a client that is killed there has died after the write.
+// ResetAfter resets the connection after the server has answered, so that the client cannot know whether the request
+// was carried out. It calls the functions in between: a client that is killed there has died after the write.
 func ResetAfter(between ...func()) Fault {
 	return Fault{Name: "reset after", apply: func(_ http.ResponseWriter, r *http.Request, next http.Handler) {
 		next.ServeHTTP(discard{http.Header{}}, r)
@@ -69,7 +69,7 @@ func call(all []func()) {
 	}
 }
 
-// TooManyRequests answers 429 with a Retry-After of whole seconds; 0 leaves it out.
+// TooManyRequests answers 429 with a Retry-After of whole seconds; 0 omits the header.
 func TooManyRequests(retryAfter time.Duration) Fault {
 	fault := refuse(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests,
 		"too many requests, please try again later")
@@ -81,7 +81,7 @@ func InternalError() Fault {
 	return refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError, "an error injected by the testbed")
 }
 
-// Unavailable answers 503, with a Retry-After of whole seconds; 0 leaves it out.
+// Unavailable answers 503, with a Retry-After of whole seconds; 0 omits the header.
 func Unavailable(retryAfter time.Duration) Fault {
 	fault := refuse(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
 		"the server is currently unable to handle the request")

@@ -63,7 +63,8 @@ func (f *folder) remove() {
 	}
 }
 
-// removeOrphans removes the folders whose owners are dead. What cannot be removed stays: it harms no one but the disk.
+// removeOrphans removes the folders whose owners are dead. It ignores errors, because a folder that remains only takes
+// space.
 func removeOrphans(dir string) {
 	owners, err := filepath.Glob(filepath.Join(dir, folderPrefix+"*", ownerFile))
 	if err != nil {

@@ -55,7 +55,7 @@ func (d *crd) storage() string {
 	return ""
 }
 
-// CheckInvariants compares, as of one moment, what etcd holds with what every CustomResourceDefinition claims:
+// CheckInvariants compares, as of one moment, the contents of etcd with the status of every CustomResourceDefinition:
 // status.storedVersions names every version that an object is stored in (I1), and is never empty nor without the
 // storage version (I2); where it has a StorageState, that accounts for every object together with the storage version,
 // which the API servers show (I1). Encrypted objects cannot be looked into. It needs no API server, and starts etcd if

@@ -22,7 +22,7 @@ type namespace struct {
 	machine []*os.File // of a node's first process, in the order of machineNamespaces; nil for those of this process
 }
 
-// machineNamespaces are what a node has of its own besides the network.
+// machineNamespaces are the namespaces that a node has besides the network namespace.
 var machineNamespaces = []struct {
 	file, option string // in /proc, and of nsenter
 	flag         int

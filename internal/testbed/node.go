@@ -31,7 +31,7 @@ const (
 // NodeName is the name of a cluster's node.
 const NodeName = "node-0"
 
-// nodeBinaries are what a node runs of Kubernetes.
+// nodeBinaries are the binaries of Kubernetes that a node runs.
 var nodeBinaries = []string{"kubelet", "kube-proxy", "kube-controller-manager", "kube-scheduler"}
 
 // Node is a whole node: kubelet, containerd and kube-proxy in a PID and a mount namespace of their own, and
@@ -166,7 +166,8 @@ func (n *Node) launch(ns *namespace, name, path string, args ...string) (*proces
 	return p, nil
 }
 
-// startControllers starts what makes pods of Jobs and gives them a node. They are ready when the node is.
+// startControllers starts the controllers that create the pods of Jobs, and the scheduler. They are ready when the node
+// is.
 func (n *Node) startControllers() error {
 	kubeconfig, err := n.cluster.Kubeconfig()
 	if err != nil {
@@ -224,7 +225,8 @@ func (n *Node) ready(ctx context.Context) error {
 	return fmt.Errorf("node %s is not Ready: %v", NodeName, node.Status.Conditions)
 }
 
-// startKubelet starts kubelet and kube-proxy, both as administrators: who may do what is not what a node is here for.
+// startKubelet starts kubelet and kube-proxy, both as administrators, because the tests of nodes do not test their
+// permissions.
 func (n *Node) startKubelet() error {
 	kubeconfig, err := n.cluster.Kubeconfig()
 	if err != nil {

@@ -41,7 +41,7 @@ func checkNodeTools() error {
 	return nil
 }
 
-// cniFolder returns the folder that holds all plugins; empty if there is none.
+// cniFolder returns the folder that contains all plugins, or "" if there is none.
 func cniFolder() string {
 	for _, folder := range cniFolders {
 		if !slices.ContainsFunc(cniPlugins, func(name string) bool {

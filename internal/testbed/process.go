@@ -24,7 +24,7 @@ var (
 	ErrNotReady = errors.New("not ready in time")
 )
 
-// StartError says why a process did not become ready, and what it logged last.
+// StartError says why a process did not become ready, and contains the end of its log.
 type StartError struct {
 	// Process is the name of the process, such as "kube-apiserver-0".
 	Process string
@@ -186,7 +186,7 @@ func (p *process) await(ctx context.Context, limit time.Duration, ready func(con
 	}
 }
 
-// Usage is what a process has used since it started.
+// Usage contains the resources that a process has used since its start.
 type Usage struct {
 	// CPU is user and system time together.
 	CPU time.Duration
@@ -205,7 +205,7 @@ func (p *process) usage() (Usage, error) {
 	return UsageOf(p.cmd.Process.Pid)
 }
 
-// UsageOf tells what a running process has used since it started, also one that the testbed did not start.
+// UsageOf returns the resources that a running process has used since its start. The testbed need not have started it.
 func UsageOf(pid int) (Usage, error) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	stat, err := os.ReadFile(dir + "/stat")

@@ -21,7 +21,7 @@ type Program struct{ process *process }
 type ProgramOptions struct {
 	// Name names the log, NAME.log in the cluster's folder. Programs of one name append to one log.
 	Name string
-	// Path is that of the binary, Args are its arguments.
+	// Path is the path of the binary, and Args are its arguments.
 	Path string
 	Args []string
 	// Env is added to the environment of this process.
@@ -64,7 +64,7 @@ func (p *Program) Running() bool { return p.process.running() }
 // Succeeded tells whether the process has exited with code 0.
 func (p *Program) Succeeded() bool { return !p.Running() && p.process.cmd.ProcessState.Success() }
 
-// Exit describes how the process has ended; empty while it runs.
+// Exit returns how the process has ended, or "" while it runs.
 func (p *Program) Exit() string {
 	if p.Running() {
 		return ""
@@ -72,7 +72,7 @@ func (p *Program) Exit() string {
 	return p.process.exit
 }
 
-// Signal sends a signal and does not wait for what comes of it. A process that has exited gets none.
+// Signal sends a signal and does not wait for its effect. A process that has exited gets none.
 func (p *Program) Signal(signal syscall.Signal) {
 	if p.Running() {
 		_ = p.process.cmd.Process.Signal(signal) // it may have exited meanwhile

@@ -274,7 +274,7 @@ func (p *Proxy) choose(r *http.Request) []Fault {
 	return faults
 }
 
-// recorder records what is answered.
+// recorder records the answer.
 type recorder struct {
 	http.ResponseWriter
 	status int

@@ -5,11 +5,15 @@ package testbed
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -28,6 +32,31 @@ type Server struct {
 	port    int
 	held    *reservation // nil where the cluster is isolated
 	process *process
+}
+
+// Edition is how an API server runs before or after an upgrade or a downgrade (see RestartWith).
+type Edition struct {
+	// Release of kube-apiserver. Default: that of the cluster.
+	Release Release
+	// Flags are the server's own.
+	Flags []string
+	// Stores is the apiVersion in which the server writes the resource that the test is about.
+	Stores string
+}
+
+// BeforeUpgrade is an API server of 1.36, whose upgrade moves the storage version of PolicyBindings.
+func BeforeUpgrade(flags ...string) Edition {
+	return Edition{Release: V136, Flags: flags, Stores: "admissionregistration.k8s.io/v1beta1"}
+}
+
+// AfterUpgrade is the same API server after its upgrade to 1.37.
+func AfterUpgrade(flags ...string) Edition {
+	return Edition{Release: V137, Flags: flags, Stores: "admissionregistration.k8s.io/v1"}
+}
+
+// Options returns the options of a server that runs in this edition, with further flags before its own.
+func (e Edition) Options(flags ...string) ServerOptions {
+	return ServerOptions{Release: e.Release, Flags: slices.Concat(flags, e.Flags)}
 }
 
 // securePort is where API servers listen in a network namespace of the cluster's own, each on its own address.
@@ -51,7 +80,7 @@ func (s *Server) Log() string { return filepath.Join(s.cluster.dir, s.name()+".l
 // Running tells whether the process lives.
 func (s *Server) Running() bool { return s.process.running() }
 
-// PID returns the process ID; 0 before the first start.
+// PID returns the process ID, or 0 before the first start.
 func (s *Server) PID() int {
 	if s.process == nil {
 		return 0
@@ -59,7 +88,7 @@ func (s *Server) PID() int {
 	return s.process.cmd.Process.Pid
 }
 
-// Usage tells what the process has used since it was started last.
+// Usage returns the resources that the process has used since its last start.
 func (s *Server) Usage() (Usage, error) { return s.process.usage() }
 
 // Config returns a configuration of a client that is an administrator, talks to this server and has no rate limit.
@@ -99,7 +128,7 @@ func (s *Server) Kill() { s.process.kill() }
 // Stop ends the server in an orderly way.
 func (s *Server) Stop(ctx context.Context) error { return s.process.terminate(ctx) }
 
-// Signal sends a signal and does not wait for what comes of it: SIGTERM begins an orderly end, SIGSTOP suspends,
+// Signal sends a signal and does not wait for its effect: SIGTERM begins an orderly end, SIGSTOP suspends,
 // SIGCONT resumes.
 func (s *Server) Signal(signal syscall.Signal) error {
 	if !s.Running() {
@@ -129,6 +158,37 @@ func (s *Server) RestartWith(ctx context.Context, options ServerOptions) error {
 	}
 	s.options = options
 	return s.Start(ctx)
+}
+
+// Holder returns the holderIdentity of the Lease of the server's host, as the server itself answers, or "" if the host
+// has no Lease. Only the servers of an isolated cluster have a host each.
+func (s *Server) Holder(ctx context.Context) (string, error) {
+	status, answer, err := s.Do(ctx, http.MethodGet, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"+
+		"?labelSelector=kubernetes.io/hostname="+s.options.Hostname, nil)
+	if err != nil {
+		return "", err
+	}
+	if status != http.StatusOK {
+		return "", fmt.Errorf("ask %s for Leases: %d", s.name(), status)
+	}
+	var leases struct {
+		Items []struct {
+			Spec struct {
+				HolderIdentity string `json:"holderIdentity"`
+			} `json:"spec"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(answer, &leases); err != nil {
+		return "", fmt.Errorf("decode Leases of %s: %w", s.options.Hostname, err)
+	}
+	switch len(leases.Items) {
+	case 0:
+		return "", nil
+	case 1:
+		return leases.Items[0].Spec.HolderIdentity, nil
+	default:
+		return "", fmt.Errorf("%s has %d Leases", s.options.Hostname, len(leases.Items))
+	}
 }
 
 func (s *Server) name() string { return "kube-apiserver-" + strconv.Itoa(s.index) }
@@ -165,7 +225,7 @@ func (s *Server) baseFlags() []string {
 	return flags
 }
 
-// nodeFlags are what a server needs to serve a node's pods, and to ask its kubelet for their logs.
+// nodeFlags are the flags with which a server serves the pods of a node, and asks its kubelet for their logs.
 func (s *Server) nodeFlags() []string {
 	if !s.cluster.options.Node {
 		return nil
@@ -219,4 +279,42 @@ func mergeFlags(lists ...[]string) []string {
 func flagName(flag string) string {
 	name, _, _ := strings.Cut(flag, "=")
 	return name
+}
+
+// encryptionFile holds the encryption configuration, in the cluster's folder.
+const encryptionFile = "encryption.yaml"
+
+// EncryptionConfig returns a configuration for Options.EncryptionConfig that encrypts resources with AES-CBC: writes
+// use the first key, reads try all, and what is not encrypted can be read. A key follows from its name.
+func EncryptionConfig(resources []string, keyNames ...string) string {
+	type key struct {
+		Name   string `json:"name"`
+		Secret string `json:"secret"`
+	}
+	var keys []key
+	for _, name := range keyNames {
+		secret := sha256.Sum256([]byte(name))
+		keys = append(keys, key{Name: name, Secret: base64.StdEncoding.EncodeToString(secret[:])})
+	}
+	providers := []any{map[string]any{"identity": struct{}{}}}
+	if len(keys) > 0 {
+		providers = append([]any{map[string]any{"aescbc": map[string]any{"keys": keys}}}, providers...)
+	}
+	raw, err := json.Marshal(map[string]any{
+		"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration",
+		"resources": []any{map[string]any{"resources": resources, "providers": providers}},
+	})
+	if err != nil {
+		panic(err) // strings only
+	}
+	return string(raw)
+}
+
+// SetEncryptionConfig replaces the encryption configuration. Servers follow when they are restarted. Only for clusters
+// that were started with one.
+func (c *Cluster) SetEncryptionConfig(config string) error {
+	if c.options.EncryptionConfig == "" {
+		return errors.New("set encryption configuration: the cluster was started without one")
+	}
+	return os.WriteFile(filepath.Join(c.dir, encryptionFile), []byte(config), 0o600)
 }

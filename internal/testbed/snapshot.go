@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Snapshot is what etcd held below a prefix at one moment, by key.
+// Snapshot contains the values in etcd below a prefix at one moment, by key.
 type Snapshot map[string]Object
 
 // Object contains what a migration must not change about an object (I3).
@@ -58,7 +58,7 @@ func (c *Cluster) Snapshot(ctx context.Context, prefix string) (Snapshot, error)
 type Changes struct {
 	// Created and Deleted are keys, in order.
 	Created, Deleted []string
-	// Changed maps a key to what is not the same: "uid", "generation", "managedFields", "content".
+	// Changed maps a key to the parts that differ: "uid", "generation", "managedFields", "content".
 	Changed map[string][]string
 }
 

@@ -31,6 +31,15 @@ type Kind struct {
 	Prefix string
 }
 
+// PolicyBindings returns the kind MutatingAdmissionPolicyBinding, which kube-apiserver 1.36 stores as v1beta1 and 1.37
+// as v1, without a flag.
+func PolicyBindings() Kind {
+	return Kind{
+		Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicyBinding",
+		Plural: "mutatingadmissionpolicybindings", Prefix: "/registry/mutatingadmissionpolicybindings/",
+	}
+}
+
 // Name returns the name of the resource's StorageState.
 func (k Kind) Name() string {
 	if k.Group == "" {
@@ -45,7 +54,7 @@ func (k Kind) Hash(apiVersion string) string {
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 
-// Truth is what etcd holds of a resource, and what is recorded about it, at one moment.
+// Truth contains, for one moment, the versions in which etcd stores a resource, and what is recorded about it.
 type Truth struct {
 	// Revision is etcd's. Everything else was read at it.
 	Revision int64
