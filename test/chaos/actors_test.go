@@ -182,17 +182,17 @@ type present struct {
 
 // writer is a client that creates, changes and deletes objects through one server all the time.
 type writer struct {
-	lab    *lab
-	server *server
-	number int
-	mine   map[string][]string // names of the objects that it has created, by resource
+	lab     *lab
+	server  *server
+	number  int
+	created map[string][]string // names of the objects that it has created, by resource
 }
 
 // most is how many objects of a resource a writer has at one time.
 const most = 40
 
 func (w *writer) write(ctx context.Context) {
-	w.mine = map[string][]string{}
+	w.created = map[string][]string{}
 	for wait(ctx, time.Duration(50+rand.IntN(150))*time.Millisecond) {
 		if !w.server.ready.Load() {
 			continue
@@ -211,12 +211,12 @@ func (w *writer) write(ctx context.Context) {
 // once writes once. What comes of it does not matter: the judge knows what may come of it.
 func (w *writer) once(ctx context.Context, k testbed.Kind) {
 	w.number++
-	names := w.mine[k.Plural]
+	names := w.created[k.Plural]
 	stamp := fmt.Sprintf("%d-%d", w.server.index, w.number)
 	switch roll := rand.IntN(10); {
 	case len(names) < 3 || roll < 3 && len(names) < most:
 		name := "written-" + stamp
-		w.mine[k.Plural] = append(names, name)
+		w.created[k.Plural] = append(names, name)
 		w.lab.intents.create(keyOf(k, "default", name))
 		w.send(ctx, http.MethodPost, collection(k, "default"), object(k, name, stamp))
 	case roll < 8:
@@ -225,13 +225,13 @@ func (w *writer) once(ctx context.Context, k testbed.Kind) {
 			"metadata": map[string]any{"annotations": map[string]string{judge.Stamp: stamp}},
 		})
 		if status == http.StatusNotFound { // it was never created, or went with what was restored or deleted
-			w.mine[k.Plural] = append(names[:at:at], names[at+1:]...)
+			w.created[k.Plural] = append(names[:at:at], names[at+1:]...)
 		}
 	default:
 		at := rand.IntN(len(names))
 		w.lab.intents.remove(keyOf(k, "default", names[at]))
 		w.send(ctx, http.MethodDelete, collection(k, "default")+"/"+names[at], nil)
-		w.mine[k.Plural] = append(names[:at:at], names[at+1:]...)
+		w.created[k.Plural] = append(names[:at:at], names[at+1:]...)
 	}
 }
 

@@ -29,7 +29,7 @@ const (
 	keepEnv   = "KUBE_MIGRATOR_TESTBED_KEEP"
 )
 
-// convergence is how long everything may take to come to rest once faults have ceased. A migration that failed is
+// convergence is how long everything may take to come to rest once faults have stopped. A migration that failed is
 // repeated after a time that doubles with every failure, so this depends on how long faults lasted.
 const convergence = 6 * time.Minute
 

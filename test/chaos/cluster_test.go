@@ -22,14 +22,14 @@ import (
 
 const crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + testbed.WidgetCRD
 
-// The sets of the packet filter: addresses of etcd that are cut off from their API server, and of API servers that
-// controllers and workers do not reach.
+// The sets of the packet filter hold the addresses of etcd that are cut off from their API server, and those of API
+// servers that controllers and workers cannot reach.
 const (
 	etcdSet   = "etcd_cut"
 	serverSet = "server_cut"
 )
 
-// filter prepares the packet filter of the cluster's network namespace.
+// filter sets up the packet filter of the cluster's network namespace.
 func (l *lab) filter() error {
 	if !l.plan.Permitted(plan.CutEtcd) && !l.plan.Permitted(plan.CutServer) {
 		return nil
@@ -66,24 +66,7 @@ func (l *lab) cut(ctx context.Context, set, address string, hold time.Duration) 
 	l.must("connect", l.nft(fmt.Sprintf("delete element inet chaos %s { %s }", set, address)))
 }
 
-// holder is the identity in the Lease of a server's host, as that server tells; empty while there is none.
-func (l *lab) holder(ctx context.Context, s *server) string {
-	path := fmt.Sprintf("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector=kubernetes.io/hostname=api-%d", s.index)
-	status, answer, err := l.askServer(ctx, s, http.MethodGet, path, nil)
-	var leases struct {
-		Items []struct {
-			Spec struct {
-				HolderIdentity string `json:"holderIdentity"`
-			} `json:"spec"`
-		} `json:"items"`
-	}
-	if err != nil || status != http.StatusOK || json.Unmarshal(answer, &leases) != nil || len(leases.Items) != 1 {
-		return ""
-	}
-	return leases.Items[0].Spec.HolderIdentity
-}
-
-// setRules gives every line the rules of the faults that apply now. The lock of storm is held.
+// setRules gives every line the rules of the faults that apply now. The caller holds storm.
 func (l *lab) setRules() {
 	for _, n := range l.lines {
 		rules := []testbed.Rule{{Match: n.observe, Fault: testbed.Latency(0)}}
@@ -118,7 +101,7 @@ func (l *lab) moveStorage(ctx context.Context, s plan.Step) {
 	wait(ctx, s.Hold)
 }
 
-// recreate deletes the CustomResourceDefinition of the widgets and makes it again. Writers pause meanwhile: an API
+// recreate deletes the CustomResourceDefinition of the widgets and creates it again. Writers pause meanwhile: an API
 // server that has not yet noticed the deletion would store objects that no one deletes.
 func (l *lab) recreate(ctx context.Context, s plan.Step) {
 	l.crd.Lock()
@@ -130,7 +113,7 @@ func (l *lab) recreate(ctx context.Context, s plan.Step) {
 	}
 	l.intents.clear(widgets.Prefix)
 	defer l.intents.cleared(widgets.Prefix)
-	lasting := l.life // half of it would be no state to converge from
+	lasting := l.running // half of it would be no state to converge from
 	l.insist(lasting, http.MethodDelete, crdPath, nil)
 	for (status != http.StatusNotFound || err != nil) && wait(lasting, 100*time.Millisecond) {
 		status, _, err = l.ask(lasting, http.MethodGet, crdPath, nil)
@@ -164,7 +147,7 @@ func doomed(n int) string { return fmt.Sprintf("doomed-%d", n) }
 func (l *lab) dropNamespace(ctx context.Context, s plan.Step) {
 	l.crd.RLock()
 	defer l.crd.RUnlock()
-	lasting := l.life
+	lasting := l.running
 	path, below := "/api/v1/namespaces/"+doomed(l.namespace), widgets.Prefix+doomed(l.namespace)+"/"
 	l.intents.clear(below)
 	l.insist(lasting, http.MethodDelete, path, nil)

@@ -89,7 +89,7 @@ func (l *lab) heavy(ctx context.Context, s plan.Step, backup string) {
 		defer l.etcd.Unlock()
 		l.cluster.Etcd.Kill()
 		wait(ctx, s.Hold)
-		l.must("start etcd", l.cluster.Etcd.Start(l.life))
+		l.must("start etcd", l.cluster.Etcd.Start(l.running))
 	case plan.SuspendEtcd:
 		l.etcd.Lock()
 		defer l.etcd.Unlock()
@@ -111,7 +111,7 @@ func (l *lab) heavy(ctx context.Context, s plan.Step, backup string) {
 
 // must fails the test where the lab itself does not work.
 func (l *lab) must(what string, err error) {
-	if err != nil && l.life.Err() == nil {
+	if err != nil && l.running.Err() == nil {
 		l.note("%s: %v", what, err)
 		l.t.Errorf("%s: %v", what, err)
 		l.fail()
@@ -129,7 +129,7 @@ func (l *lab) suspended(ctx context.Context, p interface{ Signal(syscall.Signal)
 func (l *lab) replace(ctx context.Context, s *server, step plan.Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lasting := l.life
+	lasting := l.running
 	if step.Kind == plan.KillServer {
 		s.ready.Store(false)
 		s.Kill()
@@ -147,7 +147,7 @@ func (l *lab) replace(ctx context.Context, s *server, step plan.Step) {
 // do so before.
 func (l *lab) revive(ctx context.Context, s *server) {
 	l.begins(s)
-	if err := s.RestartWith(ctx, editions[s.edition].options(s.index)); err != nil {
+	if err := s.RestartWith(ctx, optionsOf(editions[s.edition], s.index)); err != nil {
 		l.ended(s)
 		l.must("start server", err)
 		return
@@ -158,7 +158,10 @@ func (l *lab) revive(ctx context.Context, s *server) {
 // await waits until a process that is ready has its identity Lease.
 func (l *lab) await(ctx context.Context, s *server) {
 	for {
-		if holder := l.holder(ctx, s); holder != "" && holder != s.holder {
+		asking, cancel := context.WithTimeout(ctx, answerTimeout)
+		holder, err := s.Holder(asking)
+		cancel()
+		if err == nil && holder != "" && holder != s.holder {
 			s.holder = holder
 			s.ready.Store(true)
 			return
@@ -183,7 +186,7 @@ func (l *lab) rotateKey(ctx context.Context, s plan.Step) {
 		l.whole.RUnlock()
 		wait(ctx, s.Hold)
 	}
-	l.insist(l.life, http.MethodPost, migrationsPath, map[string]any{
+	l.insist(l.running, http.MethodPost, migrationsPath, map[string]any{
 		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration",
 		"metadata": map[string]any{"name": "secrets-" + judge.KeyName(l.key)},
 		"spec": map[string]any{"resource": map[string]string{"resource": "secrets"},
@@ -196,8 +199,8 @@ func (l *lab) align(ctx context.Context, edition int) {
 	l.whole.RLock()
 	defer l.whole.RUnlock()
 	for _, s := range l.servers {
-		if editions[s.edition].release != editions[edition].release {
-			l.note("server %d follows to %s", s.index, editions[edition].release)
+		if editions[s.edition].Release != editions[edition].Release {
+			l.note("server %d follows to %s", s.index, editions[edition].Release)
 			l.count("server-follow")
 			l.replace(ctx, s, plan.Step{Kind: plan.EndServer, Edition: edition})
 		}
@@ -228,7 +231,7 @@ func (l *lab) restore(ctx context.Context, s plan.Step, backup string) {
 	}
 	l.note("%v", s)
 	l.count(s.Kind)
-	lasting := l.life
+	lasting := l.running
 	l.again.stop()
 	l.judging.Lock()
 	l.amnesty = time.Now().Add(time.Hour) // until it is known
@@ -261,12 +264,12 @@ func (l *lab) restore(ctx context.Context, s plan.Step, backup string) {
 	l.judging.Lock()
 	l.amnesty = time.Now()
 	l.judging.Unlock()
-	l.again = l.watch(l.life)
+	l.again = l.watch(l.running)
 }
 
 // heal ends what a fault may have left: servers of different releases.
 func (l *lab) heal(ctx context.Context) {
-	l.note("faults have ceased")
+	l.note("faults have stopped")
 	l.align(ctx, l.servers[0].edition)
 }
 

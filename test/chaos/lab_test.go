@@ -34,49 +34,40 @@ const (
 	static = 150
 )
 
-// What is migrated: a custom resource, which is stored as its CustomResourceDefinition says, and a built-in one, which
-// kube-apiserver 1.36 stores as v1beta1 and 1.37 as v1.
+// The lab migrates a custom resource, which is stored as its CustomResourceDefinition says, and a built-in one, which
+// is stored as the release of the API server says.
 var (
 	widgets = testbed.Kind{
 		Group: testbed.WidgetGroup, Version: "v1", Kind: "Widget", Plural: "widgets", Prefix: testbed.WidgetsPrefix,
 	}
-	bindings = testbed.Kind{
-		Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicyBinding",
-		Plural: "mutatingadmissionpolicybindings",
-		Prefix: "/registry/mutatingadmissionpolicybindings/",
-	}
-	// secrets are encrypted, with one key after the other. They are not migrated without being asked for.
+	bindings = testbed.PolicyBindings()
+	// secrets are encrypted with one key after the other. The lab migrates them only after a change of the key.
 	secrets = testbed.Kind{Version: "v1", Kind: "Secret", Plural: "secrets", Prefix: "/registry/secrets/"}
 
 	kinds   = []testbed.Kind{widgets, bindings, secrets}
-	settled = []testbed.Kind{widgets, bindings} // what everything has to converge for
+	settled = []testbed.Kind{widgets, bindings} // at the end, all of their objects have to be in one version
 )
 
-// edition is how an API server is started.
-type edition struct {
-	release testbed.Release
-	flags   []string
-	stores  string // the apiVersion in which it writes bindings
-}
+// answerTimeout bounds a request of the lab's own to one API server, which may be suspended.
+const answerTimeout = 3 * time.Second
 
 const shutdownDelay = "--shutdown-delay-duration=3s"
 
-var editions = []edition{
-	{release: testbed.V137, stores: "admissionregistration.k8s.io/v1"},
-	{release: testbed.V136, stores: "admissionregistration.k8s.io/v1beta1"},
-	{release: testbed.V137, stores: "admissionregistration.k8s.io/v1", flags: []string{shutdownDelay}},
-	{release: testbed.V136, stores: "admissionregistration.k8s.io/v1beta1", flags: []string{shutdownDelay}},
+// editions are those in which API servers run, one after the other; Stores is about bindings.
+var editions = []testbed.Edition{
+	testbed.AfterUpgrade(), testbed.BeforeUpgrade(),
+	testbed.AfterUpgrade(shutdownDelay), testbed.BeforeUpgrade(shutdownDelay),
 }
 
-// Requests last no longer than a quarter of a minute, also those of a server that drains. What rests on it has to be
-// told: the settle time is twice the request timeout, and a shutdown delay has to be within it.
+// No request lasts longer than a quarter of a minute, even at a server that drains. The flags that depend on it follow:
+// the settle time is twice the request timeout, and the shutdown delay is shorter than the settle time.
 const (
 	requestTimeout = "--request-timeout=5s"
 	settleTime     = "--settle-time=10s"
 )
 
-// encryption is a configuration that encrypts secrets with one of the keys, and reads all that there ever were: also
-// those of a backup, and the next one.
+// encryption returns a configuration that encrypts secrets with one of the keys. It decrypts with all earlier ones,
+// which a backup may need, and with the next one.
 func encryption(key int) string {
 	names := []string{judge.KeyName(key), judge.KeyName(key + 1)}
 	for older := key - 1; older > 0; older-- {
@@ -85,26 +76,26 @@ func encryption(key int) string {
 	return testbed.EncryptionConfig([]string{"secrets"}, names...)
 }
 
-// etcdAddress is where a server finds etcd: an address of its own, so that a packet filter can cut it off alone.
+// etcdAddress is the address at which a server reaches etcd. Each server has another, so that a packet filter can cut
+// off one server.
 func etcdAddress(i int) string { return fmt.Sprintf("127.0.0.%d", 11+i) }
 
-func (e edition) options(i int) testbed.ServerOptions {
-	return testbed.ServerOptions{Release: e.release,
-		Flags: append([]string{"--etcd-servers=http://" + etcdAddress(i) + ":2379"}, e.flags...)}
+// optionsOf returns the options of the server with an index in an edition.
+func optionsOf(e testbed.Edition, i int) testbed.ServerOptions {
+	return e.Options("--etcd-servers=http://" + etcdAddress(i) + ":2379")
 }
 
-// lab is a cluster with everything that runs in it.
+// lab is a cluster, the processes that run in it, and the judges.
 type lab struct {
 	t       *testing.T
 	cluster *testbed.Cluster
 	plan    plan.Plan
 	servers []*server
-	// whole is held for reading by those who do something to one API server or etcd, and for writing by those who
-	// restore everything.
+	// A fault of one API server or of etcd read-locks whole; a restore of everything locks it.
 	whole sync.RWMutex
-	// etcd is held by the one who does something to etcd.
+	// A fault of etcd locks etcd.
 	etcd sync.Mutex
-	// CRD is held for reading by writers of widgets, and for writing while the CustomResourceDefinition is away.
+	// Writers of widgets read-lock crd. It is locked while the CustomResourceDefinition does not exist.
 	crd     sync.RWMutex
 	hook    atomic.Bool // the conversion webhook fails
 	hookURL string
@@ -127,13 +118,13 @@ type lab struct {
 	turns   judge.Turns
 	clocks  judge.Clocks
 	// made is how many clocks there are, clockDir the folder of their files.
-	made     int
-	clockDir string
-	lives    []*life
-	amnesty  time.Time       // nothing that was recorded before is judged
-	life     context.Context // until the run or a violation ends it
-	found    []string
-	again    *watching
+	made      int
+	clockDir  string
+	processes []*process
+	amnesty   time.Time       // nothing that was recorded before is judged
+	running   context.Context // until the run or a violation ends it
+	found     []string
+	again     *watching
 
 	counting sync.Mutex
 	counts   map[string]int
@@ -156,11 +147,11 @@ type server struct {
 	ready, away atomic.Bool
 }
 
-// life is one process of an API server.
-type life struct {
+// process is one process of an API server.
+type process struct {
 	server *server
 	hash   string
-	ended  time.Time // zero while it lives
+	ended  time.Time // zero while it processes
 }
 
 func newLab(t *testing.T, p plan.Plan) *lab {
@@ -176,7 +167,7 @@ func newLab(t *testing.T, p plan.Plan) *lab {
 	}
 	var serverClocks [servers]*clock
 	for i := range servers {
-		o := editions[0].options(i)
+		o := optionsOf(editions[0], i)
 		if p.Permitted(plan.MoveServerClock) {
 			var err error
 			if serverClocks[i], err = l.newClock(); err != nil {
@@ -191,7 +182,7 @@ func newLab(t *testing.T, p plan.Plan) *lab {
 		server := &server{Server: s, index: i, clock: serverClocks[i]}
 		server.ready.Store(true)
 		l.servers = append(l.servers, server)
-		l.lives = append(l.lives, &life{server: server, hash: bindings.Hash(editions[0].stores)})
+		l.processes = append(l.processes, &process{server: server, hash: bindings.Hash(editions[0].Stores)})
 	}
 	var err error
 	if l.log, err = os.Create(filepath.Join(l.cluster.Dir(), "faults.log")); err != nil {
@@ -240,7 +231,7 @@ func (l *lab) prepare() {
 func (l *lab) start(ctx context.Context, background *sync.WaitGroup) {
 	// A violation ends also what waits for a state to converge from.
 	var end context.CancelFunc
-	l.life, end = context.WithCancel(ctx)
+	l.running, end = context.WithCancel(ctx)
 	context.AfterFunc(l.violated, end)
 	for _, s := range l.servers {
 		l.await(ctx, s)
@@ -363,7 +354,7 @@ func (l *lab) askServer(ctx context.Context, s *server, method, path string,
 			return 0, nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	return s.Do(ctx, method, path, raw)
 }

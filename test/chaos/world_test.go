@@ -17,7 +17,7 @@ import (
 func (l *lab) Unseen(k testbed.Kind, look time.Time) (hashes []string, all bool) {
 	look = l.clocks.Began(k.Name(), look, time.Now())
 	if k == bindings {
-		for _, p := range l.lives {
+		for _, p := range l.processes {
 			if p.ended.IsZero() || !p.ended.Before(look) {
 				hashes = append(hashes, p.hash)
 			}
@@ -34,14 +34,14 @@ func (l *lab) Deletes(key string) bool { return l.intents.deletes(key) }
 func (l *lab) begins(s *server) {
 	l.judging.Lock()
 	defer l.judging.Unlock()
-	l.lives = append(l.lives, &life{server: s, hash: bindings.Hash(editions[s.edition].stores)})
+	l.processes = append(l.processes, &process{server: s, hash: bindings.Hash(editions[s.edition].Stores)})
 }
 
 // ended notes that a server's process has exited.
 func (l *lab) ended(s *server) {
 	l.judging.Lock()
 	defer l.judging.Unlock()
-	for _, p := range l.lives {
+	for _, p := range l.processes {
 		if p.server == s && p.ended.IsZero() {
 			p.ended = time.Now()
 		}

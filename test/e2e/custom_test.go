@@ -43,6 +43,8 @@ func TestCustomResourcesMoveFromV1ToV2(t *testing.T) {
 		t.Errorf("storedVersions %v → %v, want [v1 v2] → [v2]", got.StoredVersionsBefore, got.StoredVersionsAfter)
 	}
 
+	t.Run("objects whose fields have owners of every kind stay as they are", func(t *testing.T) { wantFormsHarmless(t, cluster) })
+
 	t.Run("and once more with --resume it costs nothing", func(t *testing.T) {
 		user := *user
 		user.t = t

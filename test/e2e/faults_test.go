@@ -33,8 +33,8 @@ func TestTwentyKillsRepeatAtMostAPageEach(t *testing.T) {
 	cluster := staleWidgets(t, n, testbed.Widgets{})
 	before := snapshot(t, cluster, testbed.WidgetsPrefix)
 	user, proxy := throughProxy(t, cluster)
-	arguments := []string{"migrate", "widgets", "--resume", "--settle-time=1s", "--page-size=" + strconv.Itoa(page),
-		"--max-rate=200", "-o", "json"}
+	arguments := []string{"migrate", "widgets", "--resume", "--settle-time=1s", anyInFlight,
+		"--page-size=" + strconv.Itoa(page), "--max-rate=200", "-o", "json"}
 
 	killed, known := 0, map[string]bool{}
 	for killed < kills {
@@ -189,7 +189,7 @@ func inFlight(records []testbed.Record) (most int) {
 // Another client creates, updates and deletes widgets all the time; it knows what must be there in the end.
 func TestNothingIsLostOrCreatedWhileOthersWrite(t *testing.T) {
 	t.Parallel()
-	const n = 2000
+	const n = 1200
 	cluster := staleWidgets(t, n, testbed.Widgets{})
 	user := newCLI(t, cluster)
 	done := make(chan struct{})
@@ -232,7 +232,7 @@ func TestNothingIsLostOrCreatedWhileOthersWrite(t *testing.T) {
 			}
 		}
 	})
-	got := user.migrate(0, "widgets", "--max-rate=300")
+	got := user.migrate(0, "widgets", "--max-rate=180")
 	close(done)
 	other.Wait()
 

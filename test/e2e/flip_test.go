@@ -47,7 +47,7 @@ func halfway(t *testing.T, cluster *testbed.Cluster,
 	}
 	moveStorage(t, cluster, "v2")
 	user, proxy = throughProxy(t, cluster)
-	args := []string{"migrate", "widgets", "--max-rate=100", "--page-size=25", "-o", "json"}
+	args := []string{"migrate", "widgets", "--max-rate=100", anyInFlight, "--page-size=25", "-o", "json"}
 	command, wait := user.start(append(args, flags...)...)
 	eventually(t, "some widgets are rewritten",
 		func() bool { return stored(t, cluster, testbed.WidgetsPrefix)[v2] >= 50 })

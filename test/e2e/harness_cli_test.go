@@ -100,8 +100,15 @@ func (c *cli) run(code int, args ...string) output {
 // migrate runs `migrate -o json` with a short settle time and returns the report on the one resource.
 func (c *cli) migrate(code int, args ...string) render.Migration {
 	c.t.Helper()
-	return report(c.t, c.run(code, append([]string{"migrate", "--settle-time=1s", "-o", "json"}, args...)...))
+	return report(c.t, c.run(code, append([]string{"migrate", "--settle-time=1s", "-o", "json", anyRate, anyInFlight},
+		args...)...))
 }
+
+// Arguments of migrate without which a migration of thousands of objects would last minutes.
+const (
+	anyRate     = "--max-rate=0"
+	anyInFlight = "--max-in-flight=0"
+)
 
 func report(t *testing.T, out output) render.Migration {
 	t.Helper()

@@ -202,6 +202,12 @@ func (g *gadgets) fill(n int) {
 	}
 }
 
+// rewriteRaw edits what etcd holds of an object.
+func (g *gadgets) rewriteRaw(name string, edit func(object, metadata map[string]any)) {
+	g.t.Helper()
+	rewriteRaw(g.t, g.cluster, g.prefix()+"default/"+name, edit)
+}
+
 // wantUnnamed expects that every object is stored as v2, and that managedFields of none names v1, nor makes up an
 // owner.
 func (g *gadgets) wantUnnamed(n int) {

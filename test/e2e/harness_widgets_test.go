@@ -5,7 +5,6 @@ package e2e
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -17,24 +16,29 @@ import (
 // API server drops that with any write.
 func retireManagers(t *testing.T, cluster *testbed.Cluster, name string) {
 	t.Helper()
-	var key string
-	var widget map[string]any
-	err := cluster.EachRaw(t.Context(), testbed.WidgetsPrefix, func(found string, value []byte, _ int64) {
-		if strings.HasSuffix(found, "/"+name) {
-			key = found
-			decode(t, value, &widget)
+	rewriteRaw(t, cluster, testbed.WidgetsPrefix+"default/"+name, func(_, metadata map[string]any) {
+		metadata["managedFields"] = []any{map[string]any{
+			"manager": "old", "operation": "Update", "apiVersion": testbed.WidgetGroup + "/v0",
+			"time":       "2020-01-01T00:00:00Z",
+			"fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:color": map[string]any{}}},
+		}}
+	})
+}
+
+// rewriteRaw edits what etcd holds of a custom resource.
+func rewriteRaw(t *testing.T, cluster *testbed.Cluster, key string, edit func(object, metadata map[string]any)) {
+	t.Helper()
+	var object map[string]any
+	err := cluster.EachRaw(t.Context(), key, func(found string, value []byte, _ int64) {
+		if found == key {
+			decode(t, value, &object)
 		}
 	})
-	if err != nil || widget == nil {
-		t.Fatalf("read widget %s: %v", name, err)
+	if err != nil || object == nil {
+		t.Fatalf("read %s: %v", key, err)
 	}
-	metadata, _ := widget["metadata"].(map[string]any)
-	metadata["managedFields"] = []any{map[string]any{
-		"manager": "old", "operation": "Update", "apiVersion": testbed.WidgetGroup + "/v0",
-		"time":       "2020-01-01T00:00:00Z",
-		"fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:color": map[string]any{}}},
-	}}
-	if err := cluster.PutRaw(t.Context(), key, mustJSON(widget)); err != nil {
+	edit(object, object["metadata"].(map[string]any))
+	if err := cluster.PutRaw(t.Context(), key, mustJSON(object)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -21,7 +21,7 @@ func TestAnInterruptFinishesWhatIsInFlightAndThePrintedCommandGoesOn(t *testing.
 	const n, page = 1500, 100
 	cluster := staleWidgets(t, n, testbed.Widgets{})
 	user, proxy := throughProxy(t, cluster)
-	command, wait := user.start("migrate", "widgets", "--settle-time=1s", "--max-rate=200",
+	command, wait := user.start("migrate", "widgets", "--settle-time=1s", "--max-rate=200", anyInFlight,
 		"--page-size=100", "-o", "json")
 	eventually(t, "two pages are rewritten",
 		func() bool { return stored(t, cluster, testbed.WidgetsPrefix)[v2] > 2*page })
@@ -66,7 +66,7 @@ func TestASecondInterruptEndsAtOnce(t *testing.T) {
 	cluster := staleWidgets(t, 50, testbed.Widgets{})
 	user, proxy := throughProxy(t, cluster)
 	proxy.SetRules(testbed.Rule{Match: testbed.Method("PATCH"), Fault: testbed.Latency(inFlight)})
-	command, wait := user.start("migrate", "widgets", "--settle-time=1s", "-o", "json")
+	command, wait := user.start("migrate", "widgets", "--settle-time=1s", anyRate, anyInFlight, "-o", "json")
 	eventually(t, "requests are in flight", func() bool { return len(patches(proxy)) > 0 })
 	ended := make(chan output, 1)
 	go func() { ended <- wait() }()

@@ -26,7 +26,7 @@ func peakOf(t *testing.T, cluster *testbed.Cluster, plural string, bulk testbed.
 			t.Fatal(err)
 		}
 		g.moveStorage("v2")
-		command, wait := newCLI(t, cluster).start("migrate", g.name(), "--settle-time=1s", "-o", "json")
+		command, wait := newCLI(t, cluster).start("migrate", g.name(), "--settle-time=1s", anyRate, anyInFlight, "-o", "json")
 		peak := make(chan int64)
 		go func() { peak <- watchPeak(command.Process.Pid) }()
 		out := wait()

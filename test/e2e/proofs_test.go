@@ -170,7 +170,7 @@ func TestMigrateByHandRecordsItsProof(t *testing.T) {
 		}
 	})
 	t.Run("not where something else may have been written meanwhile", func(t *testing.T) {
-		_, wait := admin.start("migrate", "--settle-time=6s", "-o", "json", "widgets")
+		_, wait := admin.start("migrate", "--settle-time=6s", anyRate, anyInFlight, "-o", "json", "widgets")
 		time.Sleep(time.Second) // it has read the StorageState, and waits for the settle time
 		required := c.state(widgetsName).Status.RequiredStartResourceVersion
 		do(t, cluster, http.MethodPatch, states+"/"+widgetsName+"/status",
@@ -220,11 +220,10 @@ func TestGroupVersionsAreFilledAndRefreshedForEveryMigration(t *testing.T) {
 
 	// The API's documentation says what a client of the proposal compares, also where metadata.generation is another
 	// number.
-	m := c.until("widgets-by-a-client", "succeeded", func(m *v1alpha1.StorageVersionMigration) bool {
-		return m.Status.CompletedGeneration == m.Spec.Generation
+	m := c.until("widgets-by-a-client", "succeeded, and at rest", func(m *v1alpha1.StorageVersionMigration) bool {
+		return m.Status.CompletedGeneration == m.Spec.Generation && m.Status.ObservedGeneration == 0
 	})
-	if m.Generation == m.Spec.Generation || m.Status.ObservedGeneration != 0 ||
-		m.Status.Run.Generation != m.Spec.Generation {
+	if m.Generation == m.Spec.Generation || m.Status.Run.Generation != m.Spec.Generation {
 		t.Errorf("generations: %d, spec %d, observed %d, of the run %d", m.Generation, m.Spec.Generation,
 			m.Status.ObservedGeneration, m.Status.Run.Generation)
 	}
@@ -244,7 +243,7 @@ func TestGroupVersionsAreFilledAndRefreshedForEveryMigration(t *testing.T) {
 // Everything is cancelled, or paused, while a controller that asks by itself has just begun with everything.
 func TestACancelledMigrationStaysSoUntilSomeoneAsks(t *testing.T) {
 	t.Parallel()
-	const n = 2000
+	const n = 1200
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	c.asPeer("widgets-by-a-client", "")
 	// there is none of ours, and nothing is to be done about widgets
@@ -267,8 +266,8 @@ func TestACancelledMigrationStaysSoUntilSomeoneAsks(t *testing.T) {
 	c.until("configmaps", "still cancelled", inPhase(v1alpha1.PhaseCancelled))
 
 	// In the middle of a sweep, and through a restart of what is needed.
-	user.run(0, "request", "widgets", "--max-rate=200")
-	c.rewrote(300)
+	user.run(0, "request", "widgets", "--max-rate=120")
+	c.rewrote(180)
 	user.run(0, "cancel", "widgets")
 	left := c.wantStill("it was cancelled")
 	if left == n {

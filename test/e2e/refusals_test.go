@@ -146,6 +146,9 @@ func TestWhatCannotBeDoneIsRefusedInTwoLinesAndNothingIsWritten(t *testing.T) {
 			wantUnwritten(t, proxy)
 		})
 	}
+	t.Run("kubectl runs it as a plugin, which completes names and writes nothing", func(t *testing.T) {
+		wantPlugin(t, newCLI(t, cluster))
+	})
 	wantUnmoved(t, cluster, testbed.WidgetsPrefix, before)
 	wantClaimed(t, cluster, "v1", "v2")
 }

@@ -29,7 +29,8 @@ func TestARestartedServerBeginsANewPassThatSkipsWhatIsDone(t *testing.T) {
 	const n, rate = 1600, 100
 	cluster := staleWidgets(t, n, testbed.Widgets{})
 	user, proxy := throughProxy(t, cluster)
-	_, wait := user.start("migrate", "widgets", "--settle-time=1s", "--max-rate=100", "--page-size=50", "-o", "json")
+	_, wait := user.start("migrate", "widgets", "--settle-time=1s", "--max-rate=100", anyInFlight,
+		"--page-size=50", "-o", "json")
 	eventually(t, "half of the objects are sent", func() bool { return len(patches(proxy)) > n/2 })
 	cluster.Servers[0].Kill()
 	if err := cluster.Servers[0].Start(t.Context()); err != nil {
@@ -57,13 +58,13 @@ func TestARestartedServerBeginsANewPassThatSkipsWhatIsDone(t *testing.T) {
 // with the whole grace, which a settle time of less would shorten.
 func TestServersRestartedTwiceInMidSweep(t *testing.T) {
 	t.Parallel()
-	const n, page, restarts = 4000, 200, 4
+	const n, page, restarts = 2400, 120, 4
 	cluster := testbed.New(t, testbed.Options{Isolated: true,
 		Servers: make([]testbed.ServerOptions, 2), Flags: quickStop})
 	installStale(t, cluster, testbed.Bulk{Count: n}, testbed.Widgets{})
 	user, proxy := throughProxy(t, cluster)
-	_, wait := user.start("migrate", "widgets", "--settle-time=10s", "--max-rate=150",
-		fmt.Sprintf("--page-size=%d", page), "-o", "json")
+	_, wait := user.start("migrate", "widgets", "--settle-time=10s", "--max-rate=90", anyInFlight,
+		"--single-address", fmt.Sprintf("--page-size=%d", page), "-o", "json") // the proxy sees every patch
 	for i := range restarts {
 		eventually(t, "a further part of the objects is sent", func() bool {
 			return stored(t, cluster, testbed.WidgetsPrefix)[v2] >= (i+1)*n/(restarts+2)

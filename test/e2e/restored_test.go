@@ -41,7 +41,8 @@ func TestARestoredEtcdThatHasCaughtUpIsRecognised(t *testing.T) {
 	// One run lives through the restore, which restarts the API server.
 	restore()
 	before := len(patches(proxy))
-	_, wait := user.start("migrate", "widgets", "--settle-time=1s", "--max-rate=60", "--page-size=50", "-o", "json")
+	_, wait := user.start("migrate", "widgets", "--settle-time=1s", "--max-rate=60", anyInFlight,
+		"--page-size=50", "-o", "json")
 	eventually(t, "half of the objects are sent", func() bool { return len(patches(proxy))-before > n/2 })
 	restore()
 	lived := succeeded(t, wait())

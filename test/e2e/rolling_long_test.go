@@ -18,11 +18,11 @@ import (
 
 func TestARollingUpgradeOfServersThatDeclareWhatTheyStore(t *testing.T) {
 	t.Parallel()
-	r := roll(t, deviceClasses, heldBack.declaring(), heldBack.declaring(), heldBack.declaring())
+	r := roll(t, deviceClasses, declaring(heldBack), declaring(heldBack), declaring(heldBack))
 	r.start()
 	r.ends(deviceOld)
 	for i := range r.cluster.Servers {
-		r.become(i, upgraded.declaring())
+		r.become(i, declaring(upgraded))
 	}
 	r.ends(deviceNew)
 	if s := r.state(deviceClasses.kind.Name()); s.Status.Evidence != "Declared" {
@@ -32,10 +32,10 @@ func TestARollingUpgradeOfServersThatDeclareWhatTheyStore(t *testing.T) {
 
 func TestARollingUpgradeWhereOneServerDeclaresWhatItStores(t *testing.T) {
 	t.Parallel()
-	r := roll(t, deviceClasses, heldBack.declaring(), heldBack, heldBack)
+	r := roll(t, deviceClasses, declaring(heldBack), heldBack, heldBack)
 	r.start()
 	r.ends(deviceOld)
-	r.become(0, upgraded.declaring())
+	r.become(0, declaring(upgraded))
 	r.become(1, upgraded)
 	r.become(2, upgraded)
 	r.ends(deviceNew)
@@ -80,15 +80,15 @@ func TestServersThatCrashReturnAndPassBy(t *testing.T) {
 
 // passBy starts a server, writes through it as soon as it has its identity Lease, and kills it. Before that no load
 // balancer sends anything to it, and it would leave no trace.
-func (r *rolling) passBy(s *testbed.Server, as edition) {
+func (r *rolling) passBy(s *testbed.Server, as testbed.Edition) {
 	r.Helper()
 	before := r.identities()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	var work sync.WaitGroup
-	r.watch.begins(s, as.stores)
+	r.watch.begins(s, as.Stores)
 	work.Go(func() {
-		if err := s.RestartWith(ctx, as.options()); err != nil && ctx.Err() == nil {
+		if err := s.RestartWith(ctx, as.Options()); err != nil && ctx.Err() == nil {
 			r.Logf("the server that passes by: %v", err)
 		}
 	})
@@ -99,7 +99,7 @@ func (r *rolling) passBy(s *testbed.Server, as edition) {
 	s.Kill()
 	cancel()
 	work.Wait()
-	if held := stored(r.T, r.cluster, r.what.kind.Prefix); !wrote || held[as.stores] == 0 {
+	if held := stored(r.T, r.cluster, r.what.kind.Prefix); !wrote || held[as.Stores] == 0 {
 		r.Errorf("etcd holds %v: the server that passed by wrote nothing", held)
 	}
 }

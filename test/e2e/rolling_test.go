@@ -5,7 +5,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -20,15 +19,14 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// written is a resource that is written all the time while servers are upgraded.
+// written is a resource whose objects a client writes all the time while servers are upgraded.
 type written struct {
 	kind testbed.Kind
-	// path is that of its collection.
-	path string
+	path string // of the collection
 	spec map[string]any
 }
 
-// deviceClasses are stored as v1beta2 by servers of 1.36 that a flag holds back, and as v1 by others.
+// deviceClasses are stored as v1beta2 by servers of 1.36 with the flag of heldBack, and as v1 by others.
 var deviceClasses = written{
 	kind: testbed.Kind{Group: "resource.k8s.io", Version: "v1", Kind: "DeviceClass", Plural: "deviceclasses",
 		Prefix: "/registry/deviceclasses/"},
@@ -49,32 +47,22 @@ var widgets = written{
 	spec: map[string]any{"color": "red"},
 }
 
-// edition is what an API server has of its own before or after its upgrade.
-type edition struct {
-	release testbed.Release // default: that of the cluster
-	flags   []string
-	stores  string // the apiVersion that it writes
-}
-
-// declaring is the edition with the StorageVersion API.
-func (e edition) declaring() edition {
-	e.flags = slices.Concat(e.flags, []string{"--feature-gates=StorageVersionAPI=true",
+// declaring adds the StorageVersion API to an edition.
+func declaring(e testbed.Edition) testbed.Edition {
+	e.Flags = slices.Concat(e.Flags, []string{"--feature-gates=StorageVersionAPI=true",
 		"--runtime-config=internal.apiserver.k8s.io/v1alpha1=true"})
 	return e
 }
 
-func (e edition) options() testbed.ServerOptions {
-	return testbed.ServerOptions{Release: e.release, Flags: append([]string{}, e.flags...)}
-}
-
-// heldBack is a server of 1.36 that still encodes as older ones, so that one binary can be upgraded.
+// heldBack is a server of 1.36 that encodes as older releases do. Without its flag it is upgraded, with the same
+// binary.
 var (
-	heldBack = edition{flags: []string{"--min-compatibility-version=1.33"}, stores: deviceOld}
-	upgraded = edition{stores: deviceNew}
+	heldBack = testbed.Edition{Flags: []string{"--min-compatibility-version=1.33"}, Stores: deviceOld}
+	upgraded = testbed.Edition{Stores: deviceNew}
 )
 
-// An API server that is told to end waits no longer than its request timeout for watches that are open. Twice that is
-// the settle time.
+// An API server that shuts down waits no longer than its request timeout for open watches. The settle time is twice
+// that.
 const settleOfQuickStop = "--settle-time=10s"
 
 var quickStop = []string{"--request-timeout=5s"}
@@ -88,12 +76,12 @@ type rolling struct {
 	holders []string // the identity that each server had when it was ended last
 }
 
-// roll starts one whose servers store what is written in their own ways. No controller runs yet, see start.
-func roll(t *testing.T, what written, servers ...edition) *rolling {
+// roll starts a cluster with one server in each edition. No controller runs yet, see start.
+func roll(t *testing.T, what written, servers ...testbed.Edition) *rolling {
 	t.Helper()
 	options := testbed.Options{Release: testbed.V136, Isolated: true, Flags: quickStop}
 	for _, e := range servers {
-		options.Servers = append(options.Servers, e.options())
+		options.Servers = append(options.Servers, e.Options())
 	}
 	cluster := testbed.New(t, options)
 	balancer, err := cluster.Balance()
@@ -106,13 +94,13 @@ func roll(t *testing.T, what written, servers ...edition) *rolling {
 	}
 	r.watch = watchTruth(t, cluster, what.kind)
 	for i, server := range cluster.Servers {
-		r.watch.begins(server, servers[i].stores)
+		r.watch.begins(server, servers[i].Stores)
 		r.wantShown(i, servers[i])
 	}
 	return r
 }
 
-// start begins to write through all servers, and starts a controller that is replaced when it ends.
+// start begins to write through all servers, and starts a controller; when that ends, another takes its place.
 func (r *rolling) start(also ...written) {
 	r.Helper()
 	include := []string{"--auto-trigger", "--max-concurrent-migrations=8", settleOfQuickStop}
@@ -123,16 +111,16 @@ func (r *rolling) start(also ...written) {
 	r.supervise(include...)
 }
 
-// wantShown expects that a server says that it stores what is written as its edition does.
-func (r *rolling) wantShown(i int, e edition) {
+// wantShown expects that discovery of a server shows the storage version of its edition.
+func (r *rolling) wantShown(i int, e testbed.Edition) {
 	r.Helper()
 	if hash, err := r.cluster.Servers[i].Shows(r.Context(), r.what.kind); err != nil ||
-		hash != r.what.kind.Hash(e.stores) {
-		r.Fatalf("server %d shows %s (%v), want the hash of %s: the edition changes nothing", i, hash, err, e.stores)
+		hash != r.what.kind.Hash(e.Stores) {
+		r.Fatalf("server %d shows %s (%v), want the hash of %s: the edition changes nothing", i, hash, err, e.Stores)
 	}
 }
 
-// write creates an object or touches one, and reports whether the server did it.
+// write creates an object or changes a label of one, and reports whether the server did it.
 func (r *rolling) write(ctx context.Context, s *testbed.Server, w written, method, name string) bool {
 	metadata := map[string]any{"name": name}
 	path, body := w.path, map[string]any{"apiVersion": w.kind.Group + "/" + w.version(), "kind": w.kind.Kind,
@@ -148,11 +136,11 @@ func (r *rolling) write(ctx context.Context, s *testbed.Server, w written, metho
 	return err == nil && status/100 == 2
 }
 
-// version is that of the path.
+// version is the version in the path.
 func (w written) version() string { return strings.Split(w.path, "/")[3] }
 
-// writeAllTheTime creates and touches objects through all servers until the test ends. What a server that is away
-// answers does not matter.
+// writeAllTheTime creates objects and changes labels through all servers until the test ends. It ignores errors: one of
+// the servers may be down.
 func (r *rolling) writeAllTheTime(w written) {
 	ctx, cancel := context.WithCancel(r.Context())
 	var work sync.WaitGroup
@@ -177,21 +165,21 @@ func (r *rolling) writeAllTheTime(w written) {
 	})
 }
 
-// become replaces a server's process by one of another edition, an upgrade or a downgrade, and waits until the trigger
-// has seen it.
-func (r *rolling) become(i int, to edition) {
+// become replaces a server's process by one in another edition, as an upgrade or a downgrade does, and waits until the
+// trigger has seen it.
+func (r *rolling) become(i int, to testbed.Edition) {
 	r.Helper()
 	r.end(i)
 	s := r.cluster.Servers[i]
-	r.watch.begins(s, to.stores)
-	if err := s.RestartWith(r.Context(), to.options()); err != nil {
+	r.watch.begins(s, to.Stores)
+	if err := s.RestartWith(r.Context(), to.Options()); err != nil {
 		r.Fatal(err)
 	}
 	r.wantShown(i, to)
 	r.known(i)
 }
 
-// end ends a server's process in an orderly way, once the trigger has seen it: see truthWatch.
+// end shuts a server down in an orderly way after the trigger has seen it (see truthWatch).
 func (r *rolling) end(i int) {
 	r.Helper()
 	r.known(i)
@@ -202,7 +190,7 @@ func (r *rolling) end(i int) {
 	r.watch.ended(r.cluster.Servers[i])
 }
 
-// known waits until the StorageState says what the present process of a server has answered.
+// known waits until the StorageState has the answer of a server's present process.
 func (r *rolling) known(i int) *v1alpha1.StorageState {
 	r.Helper()
 	return r.untilState(
@@ -218,27 +206,16 @@ func (r *rolling) known(i int) *v1alpha1.StorageState {
 	)
 }
 
-// holder is the identity in the Lease of a server's host; "" while there is none, or it cannot be read.
+// holder is the identity in the Lease of a server's host, or "" while there is none or it cannot be read.
 func (r *rolling) holder(i int) string {
-	path := fmt.Sprintf(
-		"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector=kubernetes.io/hostname=api-%d",
-		i,
-	)
-	status, answer, err := r.cluster.Servers[i].Do(r.Context(), http.MethodGet, path, nil)
-	var leases struct {
-		Items []struct {
-			Spec struct {
-				HolderIdentity string `json:"holderIdentity"`
-			} `json:"spec"`
-		} `json:"items"`
-	}
-	if err != nil || status != http.StatusOK || json.Unmarshal(answer, &leases) != nil || len(leases.Items) != 1 {
+	holder, err := r.cluster.Servers[i].Holder(r.Context())
+	if err != nil {
 		return ""
 	}
-	return leases.Items[0].Spec.HolderIdentity
+	return holder
 }
 
-// ends waits until everything is in one version.
+// ends waits until all objects are in one version.
 func (r *rolling) ends(version string) {
 	r.Helper()
 	short := version[strings.LastIndex(version, "/")+1:]
@@ -249,45 +226,39 @@ func (r *rolling) ends(version string) {
 	r.watch.more(r.T, 20)
 }
 
-// bindings are stored as v1beta1 by kube-apiserver 1.36 and as v1 by 1.37, without a flag. They bind no policy that
-// there is.
+// bindings are policy bindings whose policy does not exist.
 var bindings = written{
-	kind: testbed.Kind{
-		Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicyBinding",
-		Plural: "mutatingadmissionpolicybindings",
-		Prefix: "/registry/mutatingadmissionpolicybindings/",
-	},
+	kind: testbed.PolicyBindings(),
 	path: "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings",
 	spec: map[string]any{"policyName": "none.example.com"},
 }
 
-// Two API servers are upgraded from one release to the next one after the other, and one of them goes back in the
-// middle. Meanwhile a custom resource's storage version moves twice.
+// Two API servers are upgraded to the next release one after the other, and one of them is downgraded in between.
+// Meanwhile a custom resource's storage version moves twice.
 func TestTwoBinariesOfARollingUpgradeWithADowngradeInTheMiddle(t *testing.T) {
 	t.Parallel()
-	before := edition{release: testbed.V136, stores: "admissionregistration.k8s.io/v1beta1"}
-	after := edition{release: testbed.V137, stores: "admissionregistration.k8s.io/v1"}
+	before, after := testbed.BeforeUpgrade(), testbed.AfterUpgrade()
 	r := roll(t, bindings, before, before)
 	if err := r.cluster.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil {
 		t.Fatal(err)
 	}
 	custom := watchTruth(t, r.cluster, widgetKind)
 	r.start(widgets)
-	r.ends(before.stores)
+	r.ends(before.Stores)
 	r.sweptTo("v1", custom)
 
 	r.become(0, after)
 	r.wantDisagreement(before, after)
 	custom.moving(t, "v2")
 	r.become(0, before)
-	r.ends(before.stores)
+	r.ends(before.Stores)
 	r.sweptTo("v2", custom)
 
 	r.become(1, after)
 	r.wantDisagreement(before, after)
 	custom.moving(t, "v1")
 	r.become(0, after)
-	r.ends(after.stores)
+	r.ends(after.Stores)
 	r.sweptTo("v1", custom)
 	for _, w := range []*truthWatch{r.watch, custom} {
 		w.wantJudged(t)
@@ -311,13 +282,13 @@ func (r *rolling) sweptTo(version string, w *truthWatch) {
 	w.more(r.T, 20)
 }
 
-// wantDisagreement waits until both servers' own words are recorded and etcd holds what both write, and expects that no
-// migration is asked for.
-func (r *rolling) wantDisagreement(one, other edition) {
+// wantDisagreement waits until the answers of both servers are recorded and etcd holds objects in the versions of both,
+// and expects that no migration is requested.
+func (r *rolling) wantDisagreement(one, other testbed.Edition) {
 	r.Helper()
 	name := r.what.kind.Name()
-	s := r.untilState(name, "recorded by both servers' own words", func(s *v1alpha1.StorageState) bool {
-		// one that is busy may not answer the first time: then the disagreement is known from samples at first
+	s := r.untilState(name, "recorded with both servers' answers", func(s *v1alpha1.StorageState) bool {
+		// A busy server may not answer the first time. Then the trigger knows of the disagreement from samples at first.
 		answered := 0
 		for _, server := range s.Status.ServerStorageVersions {
 			if server.Answered && server.HolderIdentity != "" {
@@ -326,9 +297,9 @@ func (r *rolling) wantDisagreement(one, other edition) {
 		}
 		return holds(s, v1alpha1.ConditionAllEncodingVersionsEqual) == metav1.ConditionFalse && answered == 2
 	})
-	for _, e := range []edition{one, other} {
-		if !slices.Contains(s.Status.PersistedStorageVersionHashes, r.what.kind.Hash(e.stores)) {
-			r.Errorf("persisted are %v without %s", s.Status.PersistedVersions, e.stores)
+	for _, e := range []testbed.Edition{one, other} {
+		if !slices.Contains(s.Status.PersistedStorageVersionHashes, r.what.kind.Hash(e.Stores)) {
+			r.Errorf("persisted are %v without %s", s.Status.PersistedVersions, e.Stores)
 		}
 	}
 	shown := map[string]string{}
@@ -357,8 +328,8 @@ func (r *rolling) wantDisagreement(one, other edition) {
 }
 
 // Three API servers are upgraded one after the other while custom resources are being rewritten: each restart ends the
-// sweep's epoch, and it goes on in the next one. What the upgrade changes, a built-in resource, is migrated once all
-// are upgraded.
+// sweep's epoch, and the sweep goes on in the next one. The upgrade changes a built-in resource, which is migrated after
+// the last restart.
 func TestThreeServersAreUpgradedUnderARunningSweep(t *testing.T) {
 	t.Parallel()
 	const n = 600
@@ -374,8 +345,8 @@ func TestThreeServersAreUpgradedUnderARunningSweep(t *testing.T) {
 	r.sweptTo("v1", custom)
 	r.ends(deviceOld)
 
-	// At this pace the sweep takes ten minutes, unless this test raises it: it outlasts the upgrade. What is written
-	// again meanwhile is none of these objects.
+	// At this pace the sweep takes ten minutes, unless the test raises it, so it outlasts the upgrade. The clients do not
+	// write any of these objects.
 	r.change(widgetsName, `{"spec": {"pace": {"maxObjectsPerSecond": 1}}}`)
 	custom.moving(t, "v2")
 	left := func() int { return stored(t, r.cluster, testbed.WidgetsPrefix)[v1] }

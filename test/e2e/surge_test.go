@@ -25,7 +25,7 @@ import (
 func TestNothingIsProvenWhileAReplacedServerAcceptsWrites(t *testing.T) {
 	t.Parallel()
 	const delay = 15 * time.Second
-	replaced := append([]string{"--shutdown-delay-duration=" + delay.String()}, heldBack.flags...)
+	replaced := append([]string{"--shutdown-delay-duration=" + delay.String()}, heldBack.Flags...)
 	cluster := testbed.New(t, testbed.Options{Release: testbed.V136, Isolated: true,
 		Servers: []testbed.ServerOptions{{Flags: replaced}, {}}})
 	a := cluster.Servers[0]
@@ -64,8 +64,8 @@ func TestNothingIsProvenWhileAReplacedServerAcceptsWrites(t *testing.T) {
 	if !write(t.Context(), "before") {
 		t.Fatal("the server to be replaced does not write")
 	}
-	_, before := newCLIWith(t, cluster, kubeconfig).start("migrate", deviceClasses.kind.Name(), "--settle-time=1s",
-		"--shutdown-delay=0", "-o", "json")
+	_, before := newCLIWith(t, cluster, kubeconfig).start("migrate", deviceClasses.kind.Name(), "--settle-time=1s", anyRate,
+		anyInFlight, "--shutdown-delay=0", "-o", "json")
 	eventually(t, "it has looked", func() bool { // a look ends with the Leases that it began with
 		leases := 0
 		for _, r := range proxy.Records() {
@@ -96,7 +96,7 @@ func TestNothingIsProvenWhileAReplacedServerAcceptsWrites(t *testing.T) {
 	}
 	eventually(t, "the Lease of the replaced server is gone",
 		func() bool { return len(leasesOf(t, cluster.Servers[1])) == 1 })
-	_, after := newCLIWith(t, cluster, kubeconfig).start("migrate", deviceClasses.kind.Name(), "--settle-time=1s",
+	_, after := newCLIWith(t, cluster, kubeconfig).start("migrate", deviceClasses.kind.Name(), "--settle-time=1s", anyRate,
 		"--shutdown-delay="+(delay+5*time.Second).String(), "-o", "json")
 
 	for name, wait := range map[string]func() output{"the run that saw it": before, "the run that began later": after} {
