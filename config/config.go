@@ -3,7 +3,8 @@
 
 // Package config holds the manifests that are generated from the API types.
 //
-// It owns the files in crd/, which `make generate` writes, and nothing else.
+// It owns the CRDs in crd/. The kustomizations next to them, crd/kustomization.yml and default/, are generated from
+// internal/install by internal/cli/cmd/manifests. `make generate` writes all of them.
 package config
 
 import "embed"

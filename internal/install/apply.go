@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/access"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 )
 
@@ -67,12 +68,12 @@ type Installation struct {
 	Adopt, TrustNamespace bool
 	// Timeout bounds each wait.
 	Timeout time.Duration
-	// Report receives each change as it happens, Tell how the controller will differ from the existing one, Progress
-	// what is being waited for, and Warn what the user has to know.
-	Report   func(Change)
-	Tell     func(string)
-	Progress func(string)
-	Warn     func(string)
+	// Report receives each change as it happens, Difference how the controller will differ from the existing one,
+	// Progress what is being waited for, and Warn what the user has to know.
+	Report     func(Change)
+	Difference func(string)
+	Progress   func(string)
+	Warn       func(string)
 
 	// guest means that the namespace belongs to someone else.
 	guest bool
@@ -111,7 +112,7 @@ func (i *Installation) Run(ctx context.Context, plan []*unstructured.Unstructure
 	}
 	for _, o := range plan {
 		if o.GetKind() == "Deployment" {
-			if err := i.tellChanges(ctx, o); err != nil {
+			if err := i.reportDifferences(ctx, o); err != nil {
 				return err
 			}
 		}
@@ -239,13 +240,13 @@ func (i *Installation) patch(ctx context.Context, k kind,
 		return nil, err
 	}
 	request := i.Client.Patch(types.ApplyPatchType).AbsPath(path).
-		SetHeader("Accept", anyJSON).Param("fieldManager", FieldManager).Param("force", "true").
+		Param("fieldManager", FieldManager).Param("force", "true").
 		Param("fieldValidation", metav1.FieldValidationStrict).Body(body)
 	if i.Mode == DryRunServer {
 		request.Param("dryRun", metav1.DryRunAll)
 	}
 	after := &unstructured.Unstructured{}
-	return after, send(ctx, request, &after.Object)
+	return after, apiserver.Send(ctx, request, &after.Object)
 }
 
 // isNamespaceMissing reports whether a dry run failed only because the namespace of the plan does not exist yet.

@@ -21,14 +21,14 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
 )
 
 // Guardable reports whether the API server serves the kinds of objects that the guard needs. Releases from 1.30 on do.
 func Guardable(ctx context.Context, client rest.Interface) (bool, error) {
 	var served metav1.APIResourceList
-	err := send(ctx, client.Get().AbsPath("/apis/admissionregistration.k8s.io/v1").SetHeader("Accept", anyJSON),
-		&served)
+	err := apiserver.Send(ctx, client.Get().AbsPath("/apis/admissionregistration.k8s.io/v1"), &served)
 	switch {
 	case apierrors.IsNotFound(err):
 		return false, nil
@@ -132,8 +132,8 @@ func (i *Installation) probe(ctx context.Context, namespace string) (inForce boo
 	if err != nil {
 		return false, "", fmt.Errorf("encode token request: %w", err)
 	}
-	err = send(ctx, i.Client.Post().AbsPath(path).Param("dryRun", metav1.DryRunAll).SetHeader("Content-Type",
-		anyJSON).SetHeader("Accept", anyJSON).
+	err = apiserver.Send(ctx, i.Client.Post().AbsPath(path).Param("dryRun", metav1.DryRunAll).
+		SetHeader("Content-Type", anyJSON).
 		SetHeader("Impersonate-User", "system:serviceaccount:"+namespace+":"+WorkerAccount).Body(body), nil)
 	status := apierrors.APIStatus(nil)
 	switch {

@@ -144,8 +144,8 @@ type Options struct {
 	// ShutdownDelay is how long an API server that was told to shut down counts as serving if it cannot be asked.
 	// Default: agreement.DefaultShutdownDelay.
 	ShutdownDelay time.Duration
-	// Pace bounds the load of each migration that the controller requests by itself. Default: only the API servers' own
-	// signals bound it.
+	// Pace bounds the load of each migration that the controller requests by itself. The zero value leaves it to the API
+	// servers' own signals; the flags of install have other defaults.
 	Pace v1alpha1.Pace
 	// MaxConcurrentMigrations bounds how many sweeps run at the same time in the cluster. Default: 1.
 	MaxConcurrentMigrations int

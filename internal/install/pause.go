@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 )
 
 // pausedKey is in the ConfigMap of the flags while everything is paused. Its value is the time since when, in RFC 3339.
@@ -59,7 +61,7 @@ func Pause(ctx context.Context, client rest.Interface, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("create ConfigMap %s: %w", flagsName, err)
 	}
-	err = send(ctx, client.Post().AbsPath(path).Param("fieldManager", pauseManager).SetHeader("Content-Type",
+	err = apiserver.Send(ctx, client.Post().AbsPath(path).Param("fieldManager", pauseManager).SetHeader("Content-Type",
 		anyJSON).Body(body), nil)
 	if apierrors.IsAlreadyExists(err) { // an installation is taking place at this moment
 		return patchFlags(ctx, client, since)
@@ -91,6 +93,6 @@ func patchFlags(ctx context.Context, client rest.Interface, since any) error {
 	if err != nil {
 		return fmt.Errorf("patch ConfigMap %s: %w", flagsName, err)
 	}
-	return send(ctx, client.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager",
+	return apiserver.Send(ctx, client.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager",
 		pauseManager).Body(body), nil)
 }

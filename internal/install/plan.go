@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"slices"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -73,6 +74,20 @@ func knownPatterns(all *inventory.Inventory, patterns []string, own []schema.Gro
 		known = append(known, pattern)
 	}
 	return known, nil
+}
+
+// Portable returns the resources that a plan names where the cluster is not known, such as in a chart. With the guard and
+// without patterns, the controller grants the worker all others as it finds them. These it may not grant, because a
+// policy of the guard lets it grant nothing of their group (Options.grants).
+func Portable(o Options) []schema.GroupResource {
+	if !o.Extends() {
+		return nil
+	}
+	const group = admissionregistrationv1.GroupName
+	return []schema.GroupResource{
+		{Group: group, Resource: "mutatingwebhookconfigurations"},
+		{Group: group, Resource: "validatingwebhookconfigurations"},
+	}
 }
 
 // Plan returns the objects of an installation in the order in which they are written: objects that others refer to come

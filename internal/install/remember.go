@@ -97,8 +97,8 @@ func Kept(ctx context.Context, client rest.Interface, groups, include,
 	return kept, nil
 }
 
-// tellChanges reports how existing controllers differ from the planned one.
-func (i *Installation) tellChanges(ctx context.Context, next *unstructured.Unstructured) error {
+// reportDifferences reports how existing controllers differ from the planned one.
+func (i *Installation) reportDifferences(ctx context.Context, next *unstructured.Unstructured) error {
 	planned, err := deploymentOf(next)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (i *Installation) tellChanges(ctx context.Context, next *unstructured.Unstr
 	}
 	for n := range all.Items {
 		for _, text := range changes(&all.Items[n], planned) {
-			i.Tell(text)
+			i.Difference(text)
 		}
 	}
 	return nil

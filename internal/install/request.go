@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
@@ -38,22 +39,6 @@ func (e *TimeoutError) Error() string {
 	return text
 }
 
-// send sends a request and decodes the answer, unless into is nil.
-func send(ctx context.Context, request *rest.Request, into any) error {
-	result := request.Do(ctx)
-	raw, err := result.Raw()
-	if err != nil {
-		return result.Error() // unlike err, it contains the API server's message
-	}
-	if into == nil {
-		return nil
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("decode answer: %w", err)
-	}
-	return nil
-}
-
 // read returns an object, or nil if it does not exist.
 func read(ctx context.Context, client rest.Interface, k kind, namespace,
 	name string) (*unstructured.Unstructured, error) {
@@ -62,7 +47,7 @@ func read(ctx context.Context, client rest.Interface, k kind, namespace,
 		return nil, fmt.Errorf("get %s: %w", k.Kind, err)
 	}
 	o := &unstructured.Unstructured{}
-	err = send(ctx, client.Get().AbsPath(path).SetHeader("Accept", anyJSON), &o.Object)
+	err = apiserver.Send(ctx, client.Get().AbsPath(path), &o.Object)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -99,7 +84,7 @@ func listAs(ctx context.Context, client rest.Interface, k kind, namespace, label
 	if fields != "" {
 		request.Param("fieldSelector", fields)
 	}
-	if err := send(ctx, request, into); err != nil && !apierrors.IsNotFound(err) {
+	if err := apiserver.Send(ctx, request, into); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("list %s: %w", k.GroupResource(), err)
 	}
 	return nil
@@ -131,7 +116,7 @@ func remove(ctx context.Context, client rest.Interface, k kind, namespace, name 
 	if err != nil {
 		return false, fmt.Errorf("delete %s %s: %w", k.Kind, name, err)
 	}
-	err = send(ctx, client.Delete().AbsPath(path).SetHeader("Content-Type", anyJSON).Body(body), nil)
+	err = apiserver.Send(ctx, client.Delete().AbsPath(path).SetHeader("Content-Type", anyJSON).Body(body), nil)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err) && uid != "": // another object has the name now
 		return false, nil

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/access"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 )
 
 // ErrInUse reports that a namespace to purge contains an object that does not belong to the installation.
@@ -141,7 +142,7 @@ func (r *Removal) leave(ctx context.Context) error {
 			if r.Mode == DryRunServer {
 				request.Param("dryRun", metav1.DryRunAll)
 			}
-			if err := send(ctx, request, nil); err != nil {
+			if err := apiserver.Send(ctx, request, nil); err != nil {
 				return fmt.Errorf("take the mark off namespace %s: %w", o.Name, err)
 			}
 		}

@@ -9,13 +9,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 )
 
 // Account is the ServiceAccount, in the namespace of an installation, whose tokens kube-migrator sends to aggregated
@@ -63,16 +65,12 @@ func (t *tokens) token(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	status := 0
-	answer, err := t.client.Post().AbsPath(t.path).SetHeader("Content-Type",
-		"application/json").Body(request).Do(ctx).StatusCode(&status).Raw()
-	if status == http.StatusForbidden || status == http.StatusNotFound {
+	var granted authenticationv1.TokenRequest
+	err = apiserver.Send(ctx, t.client.Post().AbsPath(t.path).SetHeader("Content-Type", "application/json").Body(request),
+		&granted)
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		t.held, t.until = "", now.Add(retryAfter)
 		return "", nil
-	}
-	var granted authenticationv1.TokenRequest
-	if err == nil {
-		err = json.Unmarshal(answer, &granted)
 	}
 	if err != nil {
 		return "", fmt.Errorf("ask for a token at %s: %w", t.path, err)
