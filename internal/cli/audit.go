@@ -123,7 +123,8 @@ func auditCode(report *etcdaudit.Report) error {
 	return nil
 }
 
-// currentVersions returns those of the file, else those of the cluster if the user named one, else nil.
+// currentVersions returns the current versions in the file. Without a file, it returns those of the cluster if the user
+// named one, otherwise nil.
 func (env *environment) currentVersions(ctx context.Context, command *cobra.Command,
 	f *auditFlags) (*etcdaudit.Current, error) {
 	switch {
@@ -175,7 +176,7 @@ func (env *environment) clusterVersions(ctx context.Context) (*etcdaudit.Current
 	return current, nil
 }
 
-// warnOfMissing names the resources of the file of which etcd holds no object: they may be misspelled.
+// warnOfMissing names the resources in the file that have no object in etcd: they may be misspelled.
 func (env *environment) warnOfMissing(report *etcdaudit.Report, current *etcdaudit.Current) {
 	var missing []string
 	for r := range current.Versions {
@@ -189,7 +190,7 @@ func (env *environment) warnOfMissing(report *etcdaudit.Report, current *etcdaud
 	}
 }
 
-// etcdctl is a command of etcd's own tool for the etcd that the flags name.
+// etcdctl returns a command of etcdctl for the etcd that the flags name.
 func etcdctl(command *cobra.Command, what string) string {
 	if command.Flags().Changed("snapshot") {
 		return "etcdctl snapshot status " + shell.Quote(command.Flag("snapshot").Value.String())
@@ -225,7 +226,7 @@ func explainAudit(command *cobra.Command, err error) error {
 	return err
 }
 
-// etcdFlags say which etcd, or which snapshot, to read.
+// etcdFlags are the flags for the etcd, or the snapshot, to read.
 type etcdFlags struct {
 	live     etcdaudit.Live
 	snapshot string
@@ -243,7 +244,7 @@ func (f *etcdFlags) add(flags *pflag.FlagSet) {
 		"Prefix of all keys: the --etcd-prefix of the API server")
 }
 
-// source says what to read; nil if no flag names anything.
+// source returns the etcd or the snapshot to read, or nil if no flag names one.
 func (f *etcdFlags) source(command *cobra.Command) (etcdaudit.Source, error) {
 	for _, other := range []string{"etcd-endpoints", "cacert", "cert", "key"} {
 		if err := arg.Exclusive(command, "snapshot", other); err != nil {

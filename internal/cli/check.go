@@ -111,7 +111,7 @@ Exit codes: 0 safe; 1 error; 2 unsafe; 3 cannot be determined, or the target's r
 	return command
 }
 
-// validate returns an error for flags that exclude each other, else the etcd to read; nil for none.
+// validate returns an error for flags that exclude each other. It returns the etcd to read, or nil if there is none.
 func (f *checkFlags) validate(command *cobra.Command) (etcdaudit.Source, error) {
 	if command.Flags().Changed("target-server") && f.targetServer == "" {
 		return nil, arg.Invalid(command, "target-server", "", "a URL or a context of the kubeconfig")
@@ -131,7 +131,7 @@ func (f *checkFlags) validate(command *cobra.Command) (etcdaudit.Source, error) 
 	return f.source(command)
 }
 
-// gathering is what check reads.
+// gathering contains everything that check reads.
 type gathering struct {
 	env *environment
 	*records.Client
@@ -176,7 +176,7 @@ func (env *environment) checkUpgrade(command *cobra.Command, f *checkFlags, sour
 	return g.conclude(report)
 }
 
-// look reads the cluster's inventory, StorageStates and StorageVersionMigrations, and etcd where source is not nil.
+// look reads the cluster's inventory, StorageStates and StorageVersionMigrations, and etcd if source is not nil.
 func (g *gathering) look(ctx context.Context, source etcdaudit.Source, prefix string) (err error) {
 	if g.Inventory, err = inventory.Take(ctx, g.REST); err != nil {
 		return exit.Unreachable(g.Host, err)
@@ -245,7 +245,7 @@ func (g *gathering) countEmpty(ctx context.Context, facts []upgrade.Facts) error
 	return nil
 }
 
-// conclude turns the verdict into an exit code, and says what could not be read.
+// conclude turns the verdict into an exit code, and warns about everything that could not be read.
 func (g *gathering) conclude(report upgrade.Report) error {
 	for _, what := range report.NotLookedAt {
 		fmt.Fprintf(g.env.Err, "Skipped: %s\n", what)
@@ -266,7 +266,7 @@ func (g *gathering) conclude(report upgrade.Report) error {
 	}
 }
 
-// exitOf is the exit code that a verdict stands for, of check and of progress.
+// exitOf returns the exit code of check and of progress for a verdict.
 func exitOf(v upgrade.Verdict) int {
 	switch v {
 	case upgrade.Safe:

@@ -28,10 +28,10 @@ import (
 
 const crdsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// manifestEndings are the files of a folder that are read.
+// manifestEndings are the endings of the files in a folder that are read.
 var manifestEndings = []string{".yaml", ".yml", ".json"}
 
-// readManifests reads the CustomResourceDefinitions of files and folders. Other objects are left out.
+// readManifests reads the CustomResourceDefinitions in files and folders, and ignores other objects.
 func (env *environment) readManifests(command *cobra.Command, paths []string) ([]upgrade.Manifest, error) {
 	crds, others, err := env.readCRDs(command, paths)
 	if err != nil {
@@ -50,8 +50,8 @@ func (env *environment) readManifests(command *cobra.Command, paths []string) ([
 	return manifests, nil
 }
 
-// readCRDs reads the CustomResourceDefinitions of files and folders, and counts the other objects. No object at all is
-// an error: something has gone wrong before us, in a pipe for instance.
+// readCRDs reads the CustomResourceDefinitions in files and folders, and counts the other objects. It is an error if
+// there is no object at all, because then something else has failed, for example the first command of a pipe.
 func (env *environment) readCRDs(command *cobra.Command,
 	paths []string) (crds []manifest.Object, others int, err error) {
 	for _, path := range paths {
@@ -80,7 +80,7 @@ func (env *environment) readCRDs(command *cobra.Command,
 	return crds, others, nil
 }
 
-// shown are paths for people.
+// shown returns paths for users.
 func shown(paths []string) []string {
 	names := slices.Clone(paths)
 	for i, path := range names {
@@ -91,7 +91,8 @@ func shown(paths []string) []string {
 	return names
 }
 
-// filesOf is the file itself, or what a folder and those below it have that looks like manifests.
+// filesOf returns the file itself, or the files in a folder and the folders below it whose endings are those of
+// manifests.
 func filesOf(path string) ([]string, error) {
 	if path == "-" {
 		return []string{path}, nil
@@ -153,7 +154,7 @@ func (g *gathering) judgeManifests(ctx context.Context, manifests []upgrade.Mani
 	return g.question.Conclude(findings, understated, upgrade.Scope{}), nil
 }
 
-// live reads a CRD of the cluster; nil where there is none of the name.
+// live reads a CRD from the cluster; it returns nil if there is none of the name.
 func (g *gathering) live(ctx context.Context, name string) (*upgrade.Manifest, error) {
 	path, err := apipath.Join(crdsPath, name)
 	if err != nil {

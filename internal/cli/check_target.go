@@ -11,14 +11,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
-
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/records"
@@ -29,9 +28,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-const declarationsPath = "/apis/internal.apiserver.k8s.io/v1alpha1/storageversions"
-
-// target is what has to decode the stored objects; nil if the flags name none.
+// target returns the target, which has to decode the stored objects, or nil if the flags name none.
 func (env *environment) target(ctx context.Context, command *cobra.Command, f *checkFlags) (*upgrade.Target, error) {
 	switch {
 	case f.targetServer != "":
@@ -49,8 +46,8 @@ func (env *environment) target(ctx context.Context, command *cobra.Command, f *c
 	return &upgrade.Target{Name: "Kubernetes " + minor, Table: table}, nil
 }
 
-// unknownRelease says that there is no table of a release. The command that it offers has flags, such as "--explain ",
-// in it.
+// unknownRelease returns the error for a release without a table. flags, such as "--explain ", are a part of the
+// command that it suggests.
 func (env *environment) unknownRelease(release, flags string) error {
 	known := upgrade.Known()
 	return exit.TryCode(fmt.Errorf("the versions that Kubernetes %s can decode are unknown: known releases are %s",
@@ -58,7 +55,8 @@ func (env *environment) unknownRelease(release, flags string) error {
 		env.name+" check "+flags+"--target-version "+known[len(known)-1], exit.Undetermined)
 }
 
-// targetServer asks the API server that is to decode what is stored: for its CRDs, and which release it is.
+// targetServer asks the API server that has to decode the stored objects for its release, its CRDs, and the versions
+// that it declares to decode.
 func (env *environment) targetServer(ctx context.Context, where string) (*upgrade.Target, error) {
 	config, err := env.targetConfig(where)
 	if err != nil {
@@ -87,7 +85,8 @@ func (env *environment) targetServer(ctx context.Context, where string) (*upgrad
 	if err != nil {
 		return nil, q.Explain("read the CustomResourceDefinitions of the target", err)
 	}
-	// What is not known there is taken from this cluster, so what is forbidden there must not seem to be unknown.
+	// The declarations of this cluster replace those that the target does not have. So it is an error if reading them
+	// is forbidden at the target.
 	if target.Aggregated, err = q.ReadDeclared(ctx, true); err != nil {
 		return nil, err
 	}
@@ -95,14 +94,14 @@ func (env *environment) targetServer(ctx context.Context, where string) (*upgrad
 	return target, err
 }
 
-// targetTable is that of the release, else what the server declares of itself.
+// targetTable returns the table of the release, or a table of what the server declares about itself.
 func (env *environment) targetTable(ctx context.Context, q *records.Client, release string) (upgrade.Table, error) {
 	table, _, known, err := upgrade.ReleaseTable(release)
 	if err == nil && known {
 		return table, nil
 	}
 	var raw json.RawMessage
-	switch err := q.Send(ctx, q.REST.Get().AbsPath(declarationsPath), &raw); {
+	switch err := q.Send(ctx, q.REST.Get().AbsPath(records.ServerDeclarationsPath), &raw); {
 	case apierrors.IsNotFound(err):
 		return table, env.unknownRelease(release, "")
 	case err != nil:
@@ -124,8 +123,8 @@ func (env *environment) targetTable(ctx context.Context, q *records.Client, rele
 	return table, err
 }
 
-// targetConfig is how to reach the target: another address with the credentials that the flags name, or another
-// context.
+// targetConfig returns the configuration for the target: another address with the credentials that the flags name, or
+// another context.
 func (env *environment) targetConfig(where string) (*rest.Config, error) {
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: where}
 	if strings.Contains(where, "://") {
@@ -144,11 +143,12 @@ func (env *environment) targetConfig(where string) (*rest.Config, error) {
 	return migrate.WithSharedBackoff(config), nil
 }
 
-// explainRefuses are the flags of check that say what to read of a cluster.
+// explainRefuses are the flags of check that say what to read from a cluster; --explain reads nothing.
 var explainRefuses = []string{"target-server", "filename", "snapshot", "etcd-endpoints", "cacert", "cert",
 	"key", "prefix", "max-age"}
 
-// explain shows what the known releases change up to the target, or up to the newest. It asks no cluster.
+// explain shows what changes from release to release up to the target, or up to the newest known release. It sends no
+// request.
 func (env *environment) explain(command *cobra.Command, f *checkFlags) error {
 	for _, name := range explainRefuses {
 		if command.Flags().Changed(name) {
@@ -196,8 +196,8 @@ func (env *environment) explain(command *cobra.Command, f *checkFlags) error {
 	return nil
 }
 
-// answersTo reports whether a built-in resource is meant by a name: its plural, with or without its group. Kinds and
-// short names are for API servers to resolve.
+// answersTo reports whether a name is that of a built-in resource: its plural, with or without its group. Only API
+// servers can resolve kinds and short names.
 func answersTo(r schema.GroupResource, name string) bool {
 	return inventory.Matches([]string{name}, r.String(), r.Resource)
 }

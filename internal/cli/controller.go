@@ -98,7 +98,7 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 		"Do not request migrations of resources that match a pattern of full names")
 	arg.Duration(flags, &f.trigger.Period, "discovery-period", trigger.DefaultPeriod, time.Second,
 		"How often to ask all API servers what they store if nothing changes")
-	addPace(flags, &f.trigger.Pace)
+	addPace(flags, &f.trigger.Pace, 0, 0)
 	arg.Evidence(flags, &o.MinEvidence)
 	arg.Duration(flags, &o.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, time.Nanosecond, arg.SettleTimeUsage)
 	arg.ShutdownDelay(flags, &o.ShutdownDelay)
@@ -118,7 +118,7 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 		"Where /healthz and /readyz are served; 0: nowhere")
 }
 
-// check returns an error for flags that make no sense, before anything is sent.
+// check returns an error for flags that contradict one another. It sends no request.
 func (f *controllerFlags) check(command *cobra.Command) error {
 	o := &f.options
 	if f.workers == workersAsJobs && o.WorkerImage == "" {
@@ -140,8 +140,8 @@ func (env *environment) controller(ctx context.Context, f *controllerFlags) erro
 	if err != nil {
 		return err
 	}
-	impatient.QPS = -1                // the API servers' own signals and the pace of workers bound us
-	f.options.LeaseConfig = impatient // a renewal that waits behind a sweep's 429 would cost the Lease
+	impatient.QPS = -1                // the signals of API servers and the pace of workers bound the load
+	f.options.LeaseConfig = impatient // the Lease could expire if its renewal had to wait because of a sweep's 429
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("name this process: %w", err)

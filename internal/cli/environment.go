@@ -31,21 +31,21 @@ type Streams struct {
 	Err io.Writer // everything else
 }
 
-// environment is what every command needs.
+// environment contains what every command needs.
 type environment struct {
-	// Streams show what is written to Out and Err as text and nothing else: names and messages are those of others
+	// Streams show everything that is written to Out and Err as plain text, because names and messages come from others
 	// (package printable).
 	Streams
-	// outTerminal and errTerminal are Out and Err where these are terminals, for what moves the cursor or has colors;
-	// else nil.
+	// outTerminal and errTerminal are Out and Err if these are terminals, otherwise nil. Colors and movements of the
+	// cursor are written to them.
 	outTerminal, errTerminal *os.File
-	// name is how the user called us: "kube-migrator", or "kubectl migrator" as a plugin.
+	// name is the name by which the user called the program: "kube-migrator", or "kubectl migrator" as a plugin.
 	name       string
 	kubeconfig *clientcmd.ClientConfigLoadingRules
 	overrides  *clientcmd.ConfigOverrides
 }
 
-// connect connects to the cluster that the flags name, to read its records.
+// connect returns a client for the records of the cluster that the flags name.
 func (env *environment) connect() (*records.Client, error) {
 	config, err := env.config()
 	if err != nil {
@@ -63,19 +63,19 @@ func (env *environment) records(config *rest.Config, client rest.Interface) *rec
 	return &records.Client{REST: client, Host: config.Host, Program: env.name, Notes: env.Err}
 }
 
-// addClusterFlags adds kubectl's flags that say which cluster, as whom.
+// addClusterFlags adds kubectl's flags for the cluster and the user.
 func (env *environment) addClusterFlags(flags *pflag.FlagSet) {
 	env.kubeconfig = clientcmd.NewDefaultClientConfigLoadingRules()
 	env.overrides = &clientcmd.ConfigOverrides{}
 	flags.StringVar(&env.kubeconfig.ExplicitPath, clientcmd.RecommendedConfigPathFlag, "",
 		"Path to the kubeconfig file (default: $KUBECONFIG, else ~/.kube/config, else the ServiceAccount of the pod)")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
-	names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{} // every command here is about the whole cluster
+	names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{} // every command is about the whole cluster
 	clientcmd.BindOverrideFlags(env.overrides, flags, names)
 }
 
-// config returns the connection to the cluster that the flags, the kubeconfig or the pod's ServiceAccount name.
-// Whatever is sent through it waits while the API server asks for that.
+// config returns the configuration for the cluster that the flags, the kubeconfig or the pod's ServiceAccount name. All
+// its requests wait as long as the API server asks for that.
 func (env *environment) config() (*rest.Config, error) {
 	config, err := env.impatientConfig()
 	if err != nil {
@@ -84,7 +84,7 @@ func (env *environment) config() (*rest.Config, error) {
 	return migrate.WithSharedBackoff(config), nil
 }
 
-// impatientConfig is config for what must not wait for others.
+// impatientConfig is config for requests that must not wait because of other requests.
 func (env *environment) impatientConfig() (*rest.Config, error) {
 	if path := env.kubeconfig.ExplicitPath; path != "" {
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
@@ -105,8 +105,8 @@ func (env *environment) clusterFlagsGiven() bool {
 		env.overrides.CurrentContext != "" || env.overrides.ClusterInfo.Server != ""
 }
 
-// interruptible calls work, whose context ends with the second interrupt; the first closes gentle, so that work can
-// finish what it has begun.
+// interruptible calls work. The first interrupt closes gentle, so that work can finish the requests in flight; the
+// second one ends the context.
 func (env *environment) interruptible(ctx context.Context, work func(ctx context.Context,
 	gentle <-chan struct{}) error) error {
 	ctx, cancel := context.WithCancel(ctx)

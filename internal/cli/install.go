@@ -85,7 +85,7 @@ again after any error.`,
   kube-migrator install --export > kube-migrator.yaml`,
 		Args: arg.None,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if _, err := f.complete(command); err != nil { // before anything is sent
+			if _, err := f.complete(command); err != nil { // before the first request
 				return err
 			}
 			return env.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
@@ -99,7 +99,7 @@ again after any error.`,
 	return command
 }
 
-// install gathers what was remembered and what may be migrated, decides what that needs, and applies it.
+// install gathers the remembered flags and the resources that may be migrated, plans the objects, and applies them.
 func (env *environment) install(ctx context.Context, command *cobra.Command, f *installFlags) error {
 	config, err := env.config()
 	if err != nil {
@@ -149,8 +149,8 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 	installation := &install.Installation{
 		Client: client, Mode: mode(f.dryRun), Adopt: f.adopt, TrustNamespace: f.trust, Timeout: f.timeout,
 		Report: shown.Add, Progress: env.waiting,
-		Tell: func(text string) { fmt.Fprintln(env.Err, "Upgrade: "+text) },
-		Warn: func(text string) { fmt.Fprintln(env.Err, "Warning: "+text) },
+		Difference: func(text string) { fmt.Fprintln(env.Err, "Upgrade: "+text) },
+		Warn:       func(text string) { fmt.Fprintln(env.Err, "Warning: "+text) },
 	}
 	err = installation.Run(ctx, plan)
 	if err == nil && f.dryRun == dryRunNone && f.wait {
@@ -182,7 +182,7 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 	return env.seenEnough(command, unseen)
 }
 
-// manifests are objects as a tool that applies them reads them.
+// manifests returns objects in the format that a tool such as kubectl apply reads.
 func (f *installFlags) manifests(plan []*unstructured.Unstructured) ([]byte, error) {
 	if f.output == render.JSON {
 		return install.JSON(plan)
@@ -193,8 +193,8 @@ func (f *installFlags) manifests(plan []*unstructured.Unstructured) ([]byte, err
 // forgetAll is the value of --forget-flags that stands for every flag.
 const forgetAll = "all"
 
-// recall sets the flags that the last installation was given and this one is not, and says so. It reads nothing where
-// all are forgotten.
+// recall sets the flags that the user gave to the last installation and not to this one, and reports them. It sends no
+// request if all of them are to be forgotten.
 func (env *environment) recall(ctx context.Context, command *cobra.Command, f *installFlags,
 	client rest.Interface) error {
 	if slices.Contains(f.forget, forgetAll) {
@@ -229,7 +229,7 @@ func (env *environment) recall(ctx context.Context, command *cobra.Command, f *i
 	return nil
 }
 
-// explainInstall turns an error of installing or removing into the two lines of every error.
+// explainInstall turns an error of install or uninstall into the two lines of every error.
 func (env *environment) explainInstall(ctx context.Context, command *cobra.Command, namespace string, err error) error {
 	forbidden, foreign, late, leaving := (*access.ForbiddenError)(nil), (*install.ForeignError)(nil),
 		(*install.TimeoutError)(nil), (*install.LeavingError)(nil)
@@ -262,9 +262,9 @@ func (env *environment) explainInstall(ctx context.Context, command *cobra.Comma
 	return exit.Try(err, command.CommandPath()+" --dry-run=server")
 }
 
-// sameAgain is this command line with further arguments.
+// sameAgain returns this command line with further arguments.
 func (env *environment) sameAgain(command *cobra.Command, arguments ...string) string {
-	for _, name := range []string{"include", "exclude"} { // again leaves out what selects
+	for _, name := range []string{"include", "exclude"} { // again omits the flags that select
 		patterns, _ := command.Flags().GetStringSlice(name)
 		for _, pattern := range patterns {
 			arguments = append(arguments, "--"+name+"="+pattern)
@@ -293,7 +293,8 @@ func (env *environment) waiting(state string) {
 	fmt.Fprintln(env.Err, "Waiting: "+strings.Join(strings.Fields(state), " "))
 }
 
-// untilInterrupted returns a context that ends with the first interrupt: installing can be repeated at any point.
+// untilInterrupted returns a context that ends with the first interrupt, because an interrupted installation can be
+// repeated.
 func untilInterrupted(ctx context.Context, gentle <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	var listener sync.WaitGroup

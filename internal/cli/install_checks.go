@@ -24,7 +24,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// guarded decides whether there is a guard, and warns where there is none.
+// guarded decides whether the installation has a guard, and warns if it has none.
 func (env *environment) guarded(
 	ctx context.Context, command *cobra.Command, f *installFlags, client rest.Interface, o install.Options,
 ) (bool, error) {
@@ -55,15 +55,14 @@ func (env *environment) guarded(
 	return warn(unserved)
 }
 
-// warnOfImage says so where the name of the image does not say what runs.
+// warnOfImage warns if the name of the image does not determine which program runs.
 func (env *environment) warnOfImage(o install.Options) {
 	if text := install.ImageWarning(o.Image); text != "" {
 		fmt.Fprintln(env.Err, "Warning: "+text)
 	}
 }
 
-// warnOfRestarts says so where the API server is of a release about which evidence is never strong enough to migrate
-// anything.
+// warnOfRestarts warns if the evidence about API servers of this release is never strong enough to migrate.
 func (env *environment) warnOfRestarts(ctx context.Context, command *cobra.Command,
 	o install.Options, q *records.Client) error {
 	if o.MinEvidence <= migrate.Sampled {
@@ -82,12 +81,12 @@ func (env *environment) warnOfRestarts(ctx context.Context, command *cobra.Comma
 	return nil
 }
 
-// notInTag is what the tag of an image cannot hold but a version can.
+// notInTag are the characters that a version may contain and the tag of an image may not.
 var notInTag = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 
-// defaultImage returns the image of a release, or of the user's own build. The name of the latter begins with localhost:
-// without a registry, each node would decide where to look for it, and anyone who can push there would get the
-// permissions of the installation.
+// defaultImage returns the image of a release, or of the user's own build. The name of the latter begins with
+// localhost: without a registry, each node would decide where to look for it, and an attacker with access to that place
+// would get the permissions of the installation.
 func defaultImage(b Build) string {
 	if b.Image != "" {
 		return b.Image
@@ -95,8 +94,8 @@ func defaultImage(b Build) string {
 	return "localhost/kube-migrator:" + strings.Trim(notInTag.ReplaceAllString(b.Version, "-"), "-.")
 }
 
-// seenEnough ends a command that is done with an exit code of its own where it could not see which resources some
-// groups have.
+// seenEnough returns an error with its own exit code if the command could not find out which resources some groups
+// have.
 func (env *environment) seenEnough(command *cobra.Command, unseen []string) error {
 	if len(unseen) == 0 {
 		return nil
@@ -106,8 +105,8 @@ func (env *environment) seenEnough(command *cobra.Command, unseen []string) erro
 		env.sameAgain(command), exit.Undetermined)
 }
 
-// includedResources reads what may be migrated, and which group-versions could not be seen: of their groups it is what
-// was granted before.
+// includedResources reads the resources that may be migrated, and which group-versions could not be read. For their
+// groups it returns the resources for which permissions were granted before.
 func (env *environment) includedResources(
 	ctx context.Context, command *cobra.Command, o install.Options, config *rest.Config, client rest.Interface,
 ) (resources []schema.GroupResource, unseen []string, err error) {
@@ -120,7 +119,7 @@ func (env *environment) includedResources(
 	}
 	var groups []string
 	for _, failure := range all.Failures {
-		if !o.Extends() { // the controller grants what it sees later
+		if !o.Extends() { // otherwise the controller grants permissions for resources that it finds later
 			fmt.Fprintf(env.Err, "Skipped: %s\n", strings.Join(strings.Fields(failure.String()), " "))
 		}
 		if gv, err := schema.ParseGroupVersion(failure.What); err == nil && gv.Version != "" &&
@@ -141,7 +140,7 @@ func (env *environment) includedResources(
 	return resources, unseen, nil
 }
 
-// selected are the resources that the patterns include.
+// selected returns the resources that the patterns include.
 func (env *environment) selected(command *cobra.Command, o install.Options,
 	all *inventory.Inventory) ([]schema.GroupResource, error) {
 	resources, err := install.Included(all, o.Include, o.Exclude)

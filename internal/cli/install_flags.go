@@ -22,7 +22,7 @@ import (
 // installFlags are the flags of install.
 type installFlags struct {
 	options install.Options
-	// remembered are the flags that describe the installation; a later installation starts from them.
+	// remembered are the flags that describe the installation; a later installation uses them as defaults.
 	remembered *pflag.FlagSet
 	forget     []string
 
@@ -71,7 +71,7 @@ func (f *installFlags) add(all *pflag.FlagSet) {
 	arg.Duration(flags, &f.options.SettleTime, arg.SettleTime, migrate.DefaultSettleTime,
 		time.Nanosecond, arg.SettleTimeUsage)
 	arg.ShutdownDelay(flags, &f.options.ShutdownDelay)
-	addPace(flags, &f.options.Pace)
+	addPace(flags, &f.options.Pace, arg.DefaultRate, arg.DefaultInFlight)
 	arg.Number(flags, &f.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1,
 		arg.Within[int]{Least: 1, Unit: "migrations"}, "Upper bound of migrations that run at one time in the cluster")
 	flags.StringSliceVar(&f.options.MetricsFromNamespaces, "metrics-from-namespace", nil,
@@ -101,7 +101,7 @@ func (f *installFlags) add(all *pflag.FlagSet) {
 	arg.Output(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
 
-// complete returns the options that the flags set, or an error for flags that make no sense.
+// complete returns the options that the flags set, or an error for flags that contradict one another.
 func (f *installFlags) complete(command *cobra.Command) (install.Options, error) {
 	refused := func(err error) (install.Options, error) { return install.Options{}, exit.Usage(command, err) }
 	arg.CompleteShutdownDelay(command, f.options.SettleTime, &f.options.ShutdownDelay)
@@ -137,21 +137,21 @@ func (f *installFlags) complete(command *cobra.Command) (install.Options, error)
 	return o, nil
 }
 
-// textOf is the text that sets a flag to its current value.
+// textOf returns the text that sets a flag to its current value.
 func textOf(value pflag.Value) string {
-	if _, isList := value.(pflag.SliceValue); isList { // in brackets for people
+	if _, isList := value.(pflag.SliceValue); isList { // String adds brackets for users
 		return strings.TrimSuffix(strings.TrimPrefix(value.String(), "["), "]")
 	}
 	return value.String()
 }
 
 // addPace adds the bounds of the load that install passes on to the controller.
-func addPace(flags *pflag.FlagSet, into *v1alpha1.Pace) {
-	arg.Number(flags, &into.MaxObjectsPerSecond, "max-rate", 0,
+func addPace(flags *pflag.FlagSet, into *v1alpha1.Pace, rate, inFlight int32) {
+	arg.Number(flags, &into.MaxObjectsPerSecond, "max-rate", rate,
 		arg.Within[int32]{Most: v1alpha1.MostObjectsPerSecond, Unit: objectsPerSecond},
 		"Upper bound of objects per second of a migration that the controller requests, unless the migration has a "+
 			"bound already (0: as many as the API servers can take)")
-	arg.Number(flags, &into.MaxInFlight, "max-in-flight", 0,
+	arg.Number(flags, &into.MaxInFlight, "max-in-flight", inFlight,
 		arg.Within[int32]{Most: v1alpha1.MostInFlight, Unit: "requests"},
 		"Upper bound of requests in flight of such a migration (0: 32)")
 	arg.Bandwidth(flags, &into.MaxBytesPerSecond,

@@ -29,7 +29,7 @@ const (
 type migrateFlags struct {
 	selection records.Selection
 	options   migrate.Options
-	// shutdownDelay is that of agreement.Options.
+	// shutdownDelay is agreement.Options.ShutdownDelay.
 	shutdownDelay time.Duration
 	dryRun        string
 	reason        string
@@ -57,6 +57,10 @@ whether it did, or why not.
 RESOURCE is what kubectl accepts: widgets, widgets.demo.example.com, widgets.v2.demo.example.com. --all and --include skip
 a resource if its StorageState says that all of it is stored in the current version. No StorageState records a rotated
 encryption key: add --force after a rotation.
+
+Within the default bounds of --max-rate and --max-in-flight, other clients of the API server hardly notice a migration.
+With --max-rate=0 --max-in-flight=0 it is as fast as the API server can take: the number of requests in flight follows
+the server's latency and its 429 and 503.
 
 Interrupt once to finish the requests in flight and save the checkpoint, twice to stop at once; --resume continues. Without
 --resume a run starts over, which is what a rotated encryption key needs.
@@ -101,12 +105,15 @@ func (f *migrateFlags) add(flags *pflag.FlagSet) {
 
 // addSweep adds the flags of every command that sweeps.
 func (f *migrateFlags) addSweep(flags *pflag.FlagSet) {
-	arg.Number(flags, &f.options.MaxObjectsPerSecond, "max-rate", 0, arg.Within[float64]{Unit: objectsPerSecond},
+	arg.Number(flags, &f.options.MaxObjectsPerSecond, "max-rate", arg.DefaultRate,
+		arg.Within[float64]{Unit: objectsPerSecond},
 		"Upper bound of objects per second (0: as many as the API server can take)")
-	arg.Number(flags, &f.options.MaxInFlight, "max-in-flight", 0, arg.Within[int]{Unit: "requests"},
+	arg.Number(flags, &f.options.MaxInFlight, "max-in-flight", arg.DefaultInFlight, arg.Within[int]{Unit: "requests"},
 		"Upper bound of requests in flight (0: 32)")
 	arg.Bandwidth(flags, &f.options.MaxBytesPerSecond,
 		"Upper bound of bytes per second, requests and responses together, such as 500k or 10Mi (0: no bound)")
+	flags.BoolVar(&f.options.SingleAddress, "single-address", false,
+		"Send every request to the address in the kubeconfig, instead of spreading the patches over all API servers")
 	arg.Delay(flags, &f.options.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, arg.SettleTimeUsage)
 	arg.ShutdownDelay(flags, &f.shutdownDelay)
 	arg.Delay(flags, &f.options.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout,
@@ -125,7 +132,7 @@ func dryRunVar(flags *pflag.FlagSet, into *string, client, server string) {
 		dryRunClient, dryRunServer)
 }
 
-// check returns an error for flags that make no sense, before anything is sent.
+// check returns an error for flags that contradict one another. It sends no request.
 func (f *migrateFlags) check(command *cobra.Command) error {
 	arg.CompleteShutdownDelay(command, f.options.SettleTime, &f.shutdownDelay)
 	f.options.DryRun = f.dryRun == dryRunServer
@@ -159,7 +166,7 @@ func (env *environment) migrate(ctx context.Context, gentle <-chan struct{}, com
 			break
 		}
 		if err != nil && len(resources) == 1 && m.Result.Started.IsZero() {
-			return run.explain(r, err) // nothing was started: two lines say it better than a report
+			return run.explain(r, err) // nothing was started, so the two lines of an error are enough
 		}
 	}
 	if left := len(resources) - len(report.Resources); left > 0 {
@@ -189,7 +196,7 @@ func interrupted(gentle <-chan struct{}) bool {
 	}
 }
 
-// codeOf is the exit code for the error of a sweep.
+// codeOf returns the exit code for the error of a sweep.
 func codeOf(err error) int {
 	switch {
 	case err == nil:

@@ -5,7 +5,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,10 +31,10 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// errNotPruned: the migration is proven, but storedVersions still claims more.
+// errNotPruned says that the migration is proven and storedVersions still contains other versions.
 var errNotPruned = errors.New("storedVersions was not pruned")
 
-// migration is what the runs over several resources have in common.
+// migration contains what the runs for several resources have in common.
 type migration struct {
 	env     *environment
 	command *cobra.Command
@@ -47,7 +46,7 @@ type migration struct {
 	sweeps  screen.Sweeps
 }
 
-// prepare reads what there is and selects.
+// prepare reads the inventory and selects resources.
 func (env *environment) prepare(ctx context.Context, command *cobra.Command,
 	f *migrateFlags) (*migration, []inventory.Resource, error) {
 	config, err := env.config()
@@ -107,19 +106,13 @@ func (env *environment) newMigration(ctx context.Context, command *cobra.Command
 	return m, nil
 }
 
-// clusterID is the UID of the namespace kube-system: it is the same for all API servers, and no other cluster has it.
+// clusterID returns the UID of the namespace kube-system: all API servers of a cluster return the same, and no other
+// cluster has it.
 func clusterID(ctx context.Context, client rest.Interface) (string, error) {
-	result := client.Get().AbsPath("/api/v1/namespaces/kube-system").
-		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").Do(ctx)
-	raw, err := result.Raw()
-	if err != nil {
-		return "", result.Error() // unlike err with what the API server said
-	}
 	var namespace metav1.PartialObjectMetadata
-	if err := json.Unmarshal(raw, &namespace); err != nil {
-		return "", err
-	}
-	return string(namespace.UID), nil
+	err := apiserver.Send(ctx, client.Get().AbsPath("/api/v1/namespaces/kube-system").
+		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"), &namespace)
+	return string(namespace.UID), err
 }
 
 // resource migrates one resource and reports. The error is the reason for the exit code.
@@ -132,11 +125,11 @@ func (m *migration) resource(ctx context.Context, gentle <-chan struct{},
 	if m.flags.dryRun == dryRunClient {
 		return m.announce(ctx, r, report)
 	}
-	place, err := checkpoint.New(m.flags.dir, m.cluster, report.Resource)
+	file, err := checkpoint.New(m.flags.dir, m.cluster, report.Resource)
 	if err != nil {
 		return m.fail(report, err)
 	}
-	unlock, err := place.Lock()
+	unlock, err := file.Lock()
 	if errors.Is(err, checkpoint.ErrLocked) {
 		err = fmt.Errorf("another kube-migrator is migrating %s", report.Resource)
 	}
@@ -146,8 +139,8 @@ func (m *migration) resource(ctx context.Context, gentle <-chan struct{},
 	defer unlock()
 	servers := m.servers.For(r.Target())
 	options := m.flags.options
-	options.Checkpoints = place
-	record, err := m.recordOf(ctx, r, place)
+	options.Checkpoints = file
+	record, err := m.recordOf(ctx, r, file)
 	if err != nil {
 		return m.fail(report, err)
 	}
@@ -171,22 +164,22 @@ func (m *migration) resource(ctx context.Context, gentle <-chan struct{},
 	return report, err
 }
 
-// record is where the proof of a run is recorded for others.
+// record is the StorageState in which the proof of a run is recorded.
 type record struct {
-	place *checkpoint.File
-	// state is nil where there is nothing to record in.
+	file *checkpoint.File
+	// state is nil if the API server does not serve StorageStates.
 	state   *trigger.ByHand
 	resumed bool
 }
 
-// recordOf reads what is recorded before the run.
-func (m *migration) recordOf(ctx context.Context, r inventory.Resource, place *checkpoint.File) (*record, error) {
+// recordOf reads the StorageState before the run.
+func (m *migration) recordOf(ctx context.Context, r inventory.Resource, file *checkpoint.File) (*record, error) {
 	if m.flags.options.DryRun {
 		return nil, nil
 	}
-	before := &record{place: place, state: trigger.PrepareByHand(ctx, m.client, r)}
+	before := &record{file: file, state: trigger.PrepareByHand(ctx, m.client, r)}
 	if m.flags.options.Resume {
-		saved, err := place.Checkpoint()
+		saved, err := file.Checkpoint()
 		if err != nil {
 			return nil, err
 		}
@@ -206,7 +199,7 @@ func (r *record) save(ctx context.Context, report *render.Migration) {
 		return
 	}
 	baseline := uint64(0)
-	if c, err := r.place.Checkpoint(); err == nil {
+	if c, err := r.file.Checkpoint(); err == nil {
 		baseline = c.Summary.Baseline
 	}
 	report.StorageState, report.StorageStateKept = r.state.Record(ctx, report.Result.Epoch, baseline)
@@ -230,7 +223,7 @@ func (m *migration) fail(report render.Migration, err error) (render.Migration, 
 	return report, err
 }
 
-// watch runs the sweep and shows how far it is.
+// watch runs the sweep and shows its progress.
 func (m *migration) watch(ctx context.Context, gentle <-chan struct{}, name string,
 	sweep *migrate.Sweep) (migrate.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -267,7 +260,7 @@ func (m *migration) outcome(err error) render.Outcome {
 	return render.Unfinished
 }
 
-// prune takes from a CRD's storedVersions what is proven not to be stored any more (I2).
+// prune removes from a CRD's storedVersions the versions in which provably nothing is stored any more (I2).
 func (m *migration) prune(ctx context.Context, r inventory.Resource, report *render.Migration) error {
 	if r.CRD == nil {
 		return nil
@@ -291,8 +284,8 @@ func (m *migration) prune(ctx context.Context, r inventory.Resource, report *ren
 	return nil
 }
 
-// next is the command that goes on after an error: for failures it retries only them, because the checkpoint knows
-// which they are.
+// next returns the command that continues after an error. After failures it retries only the failed objects, which the
+// checkpoint contains.
 func (m *migration) next(report render.Migration, err error) string {
 	switch {
 	case m.flags.dryRun != dryRunNone:
@@ -306,8 +299,8 @@ func (m *migration) next(report render.Migration, err error) string {
 	return m.again(report.Resource, "--resume")
 }
 
-// again is this command line with other arguments: the flags that say where and how stay. Secrets do not: reports end
-// up in logs.
+// again returns this command line with other arguments. It keeps the flags except those that select resources and those
+// that contain secrets, because reports end up in logs.
 func (m *migration) again(arguments ...string) string {
 	words := []string{m.env.name, m.command.Name()}
 	for _, a := range arguments {
@@ -331,7 +324,7 @@ func (m *migration) again(arguments ...string) string {
 	return strings.Join(words, " ")
 }
 
-// explain turns an error that ended the run before its beginning into the two lines of every error.
+// explain turns an error that ended the run before it started into the two lines of every error.
 func (m *migration) explain(r inventory.Resource, err error) error {
 	if known := (*exit.Hint)(nil); errors.As(err, &known) {
 		return err

@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// assumedRate is what durations are computed with unless --max-rate says otherwise: a cautious guess, so that a
-	// plan promises too much rather than too little time.
+	// assumedRate is the rate from which durations are computed without --max-rate. It is less than the default bound: a
+	// migration should rather take less time than planned.
 	assumedRate = 100
 	// countConcurrency bounds the resources that are counted at once.
 	countConcurrency = 4
@@ -110,13 +110,13 @@ func (env *environment) plan(command *cobra.Command, args []string, options plan
 	return nil
 }
 
-// count is the answer to counting one resource; neither is set where it was not asked.
+// count is the result of counting one resource. The zero value means that it was not counted.
 type count struct {
 	objects *inventory.Objects
 	err     error
 }
 
-// countAll counts what can be migrated, with one request each.
+// countAll counts the objects of each resource that can be migrated, with one request per resource.
 func countAll(ctx context.Context, client rest.Interface, resources []inventory.Resource) ([]count, error) {
 	counts := make([]count, len(resources))
 	var wait errgroup.Group
@@ -135,14 +135,14 @@ func countAll(ctx context.Context, client rest.Interface, resources []inventory.
 			return nil
 		})
 	}
-	_ = wait.Wait() // each keeps its own error
+	_ = wait.Wait() // each function stores its own error
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("count objects: %w", err)
 	}
 	return counts, nil
 }
 
-// planOf puts a plan together. It is pure.
+// planOf returns the plan to show. It is pure.
 func planOf(j records.Recorded, resources []inventory.Resource, counts []count, failures []inventory.Failure,
 	rate float64) render.Plan {
 	plan := render.Plan{ObjectsPerSecond: rate, Resources: []render.PlannedResource{}}
@@ -197,7 +197,7 @@ func plannedResource(r inventory.Resource, counted count, need inventory.Need, r
 	return p
 }
 
-// planNotes says what a reader of the table has to know.
+// planNotes returns notes about the table.
 func (env *environment) planNotes(plan render.Plan, failures []inventory.Failure, options planOptions) {
 	for _, failure := range failures {
 		fmt.Fprintf(env.Err, "Skipped: %s\n", strings.Join(strings.Fields(failure.String()), " "))
@@ -214,7 +214,7 @@ func (env *environment) planNotes(plan render.Plan, failures []inventory.Failure
 	}
 }
 
-// planExit decides the exit code as the command's help says. It is pure.
+// planExit returns the exit code that the command's help describes. It is pure.
 func planExit(plan render.Plan, named bool) int {
 	with := func(v inventory.Answer) bool {
 		return slices.ContainsFunc(plan.Resources,

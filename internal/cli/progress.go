@@ -29,9 +29,9 @@ import (
 )
 
 const (
-	pollEvery    = time.Second      // the migrations
-	lookEvery    = 30 * time.Second // at discovery
-	pollDeadline = 10 * time.Second // for one answer
+	pollEvery    = time.Second      // how often the migrations are read
+	lookEvery    = 30 * time.Second // how often discovery is read
+	pollDeadline = 10 * time.Second // how long one answer may take
 )
 
 func newProgressCommand(env *environment) *cobra.Command {
@@ -105,7 +105,7 @@ func (env *environment) progress(command *cobra.Command, about records.Scope, ou
 	return nil
 }
 
-// interruptedOr is the error, or the exit code of an interrupt where that is the reason.
+// interruptedOr returns the exit code of an interrupt if that is the reason of the error, otherwise the error.
 func interruptedOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return exit.Code(exit.Interrupted)
@@ -113,7 +113,7 @@ func interruptedOr(ctx context.Context, err error) error {
 	return err
 }
 
-// observer looks at a cluster again and again.
+// observer reads the state of a cluster repeatedly.
 type observer struct {
 	env *environment
 	*records.Client
@@ -121,14 +121,14 @@ type observer struct {
 	about   records.Scope
 
 	records.Known
-	// unrecorded are resources whose migration has proven what their StorageState does not say yet.
+	// unrecorded are resources whose migration has succeeded while their StorageState does not contain its proof yet.
 	unrecorded []string
 	invTaken   time.Time
-	silent     bool // the API server did not answer last time
+	silent     bool // the API server did not answer the last request
 	patience
 }
 
-// look gathers what is seen now and judges it.
+// look gathers the facts and judges them.
 func (o *observer) look(ctx context.Context) (render.Progress, error) {
 	all, err := o.List(ctx)
 	if err != nil {
@@ -163,7 +163,7 @@ func (o *observer) look(ctx context.Context) (render.Progress, error) {
 	return progressOf(question, facts, about), nil
 }
 
-// watch shows every change until nothing runs any more.
+// watch shows every change until no migration runs any more.
 func (o *observer) watch(ctx context.Context, progress render.Progress,
 	onScreen *screen.Progress) (render.Progress, error) {
 	var err error
@@ -184,16 +184,16 @@ func (o *observer) watch(ctx context.Context, progress render.Progress,
 	}
 }
 
-// untilRecorded looks on where every run has ended and something that was proven is not recorded yet.
+// untilRecorded continues after the end of all runs until every proof is recorded.
 func (o *observer) untilRecorded(ctx context.Context, progress render.Progress) (render.Progress, error) {
-	told := false
+	announced := false
 	for begin := time.Now(); !progress.Unfinished() && len(o.unrecorded) > 0; {
 		switch waited := time.Since(begin); {
 		case waited >= recordPatience:
 			fmt.Fprintf(o.env.Err, notRecorded, few(o.unrecorded), recordPatience)
 			return progress, nil
-		case waited >= recordQuiet && !told:
-			told = true
+		case waited >= recordQuiet && !announced:
+			announced = true
 			fmt.Fprintf(o.env.Err, awaitsRecord, few(o.unrecorded))
 		}
 		var err error
@@ -204,7 +204,7 @@ func (o *observer) untilRecorded(ctx context.Context, progress render.Progress) 
 	return progress, nil
 }
 
-// poll waits a moment and looks again, until the API server answers.
+// poll waits and looks again, until the API server answers.
 func (o *observer) poll(ctx context.Context) (render.Progress, error) {
 	for {
 		if pace.Sleep(ctx, pollEvery) != nil {
@@ -226,7 +226,7 @@ func (o *observer) poll(ctx context.Context) (render.Progress, error) {
 	}
 }
 
-// noteOutage notes once that the API server does not answer, and once that it does again.
+// noteOutage reports once that the API server does not answer, and once that it answers again.
 func (o *observer) noteOutage(err error) {
 	switch {
 	case err != nil && !o.silent:
@@ -238,21 +238,21 @@ func (o *observer) noteOutage(err error) {
 }
 
 const (
-	// refusedFor is how long a refusal has to last: an API server that has just started refuses what it takes a moment
-	// later.
+	// refusedFor is how long a refusal has to last: an API server that has just started refuses requests that it
+	// accepts a moment later.
 	refusedFor = 10 * time.Second
-	// longQuiet is how long nothing is written while a controller works, and then some.
+	// longQuiet is longer than a controller that works ever goes without a write.
 	longQuiet = 5 * time.Minute
 )
 
-// patience is what someone who waits has seen, and said.
+// patience is the state of a command that waits: what it has found, and what it has reported.
 type patience struct {
-	refusedSince time.Time
-	toldQuiet    bool
-	toldPaused   map[string]bool
+	refusedSince   time.Time
+	announcedQuiet bool
+	announcedPause map[string]bool
 }
 
-// ends reports whether waiting on is of no use: the API server answers, and has refused for a while.
+// ends reports whether it is useless to wait any longer: the API server answers, and has refused requests for a while.
 func (p *patience) ends(err error, now time.Time) bool {
 	unknown := (*inventory.NotFoundError)(nil)
 	if !errors.Is(err, records.ErrNotInstalled) && !apierrors.IsForbidden(err) && !errors.As(err, &unknown) {
@@ -265,19 +265,19 @@ func (p *patience) ends(err error, now time.Time) bool {
 	return now.Sub(p.refusedSince) >= refusedFor
 }
 
-// warnIfQuiet says once that nothing happens although something should.
+// warnIfQuiet warns once if no migration has been written for a long time although there is one to carry out.
 func (o *observer) warnIfQuiet(all []v1alpha1.StorageVersionMigration, now time.Time) {
 	quiet := untouched(all, now)
-	if quiet >= longQuiet && !o.toldQuiet {
+	if quiet >= longQuiet && !o.announcedQuiet {
 		fmt.Fprintf(o.env.Err, "Nothing was written to any StorageVersionMigration for %v: perhaps no controller "+
 			"runs.\nTry: kubectl get pods --all-namespaces -l app.kubernetes.io/name=%s\n",
 			quiet.Truncate(time.Minute), install.Name)
 	}
-	o.toldQuiet = quiet >= longQuiet
+	o.announcedQuiet = quiet >= longQuiet
 }
 
-// untouched is for how long nothing was written to any migration, while there is one to carry out; 0 where there is
-// none. Not each of them is touched while it waits for its turn. It is pure.
+// untouched returns for how long no migration has been written, or 0 if there is none to carry out. It considers all
+// migrations together, because one that waits for its turn is not written. It is pure.
 func untouched(all []v1alpha1.StorageVersionMigration, now time.Time) time.Duration {
 	var newest time.Time
 	waits := false
@@ -305,22 +305,22 @@ func untouched(all []v1alpha1.StorageVersionMigration, now time.Time) time.Durat
 	return max(0, now.Sub(newest))
 }
 
-// isWanted reports whether a migration is to be carried out: it has not ended, and is neither paused nor cancelled.
+// isWanted reports whether a migration has to be carried out: it has not ended, and is neither paused nor cancelled.
 func isWanted(m *v1alpha1.StorageVersionMigration) bool {
 	run := upgrade.RunOf(m)
 	return run == upgrade.NotBegun || run == upgrade.AtWork
 }
 
-// notePaused says of each migration once that it waits for someone.
+// notePaused reports once for each paused migration that a user has to resume it.
 func (o *observer) notePaused(p render.Progress) {
 	for _, r := range p.Resources {
 		paused := r.Run == upgrade.Paused
-		if paused && !o.toldPaused[r.Migration] {
+		if paused && !o.announcedPause[r.Migration] {
 			fmt.Fprintf(o.env.Err, "%s is paused: waiting for %s resume %s\n", r.Migration, o.env.name, r.Migration)
 		}
-		if o.toldPaused == nil {
-			o.toldPaused = map[string]bool{}
+		if o.announcedPause == nil {
+			o.announcedPause = map[string]bool{}
 		}
-		o.toldPaused[r.Migration] = paused
+		o.announcedPause[r.Migration] = paused
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
-// progressOf shows how far each migration is next to the verdicts of a report. It is pure, and decides nothing about
+// progressOf adds the progress of each migration to the verdicts of a report. It is pure, and decides nothing about
 // safety.
 func progressOf(q upgrade.Question, facts []upgrade.Facts, about upgrade.Scope) render.Progress {
 	report := q.Report(facts, about)
@@ -64,7 +64,7 @@ func progressOf(q upgrade.Question, facts []upgrade.Facts, about upgrade.Scope) 
 	return p
 }
 
-// progressExit is the exit code of progress: that of the verdict, unless a run has failed.
+// progressExit returns the exit code of progress: that of the verdict, unless a run has failed.
 func progressExit(p render.Progress) int {
 	if slices.ContainsFunc(p.Resources, func(r render.ProgressResource) bool { return r.Run == upgrade.HasFailed }) {
 		return exit.Failures
@@ -72,7 +72,7 @@ func progressExit(p render.Progress) int {
 	return exitOf(p.Verdict)
 }
 
-// row repeats what a migration says.
+// rowOf returns what the status of a migration contains.
 func rowOf(m *v1alpha1.StorageVersionMigration, resource string) render.ProgressResource {
 	status, p := m.Status, m.Status.Progress
 	row := render.ProgressResource{
@@ -89,7 +89,7 @@ func rowOf(m *v1alpha1.StorageVersionMigration, resource string) render.Progress
 	if status.Epoch != nil {
 		row.Evidence = status.Epoch.Evidence
 	}
-	if status.Run.Generation < m.Spec.Generation { // what the status counts is the run before
+	if status.Run.Generation < m.Spec.Generation { // the status is about the previous run
 		row.Total, row.TotalIsExact, row.Done, row.ObjectsPerSecond = 0, false, 0, 0
 		row.Rewritten, row.Current, row.Gone, row.Failed, row.Retried = 0, 0, 0, 0, 0
 		row.StorageVersion, row.StorageVersionHash, row.Evidence = "", "", ""
@@ -110,7 +110,7 @@ func moment(t metav1.Time) *time.Time {
 	return &utc
 }
 
-// few names up to five.
+// few returns at most five of the names.
 func few(names []string) string {
 	const most = 5
 	if len(names) <= most {

@@ -36,7 +36,7 @@ type requestFlags struct {
 	pace      v1alpha1.Pace
 	dryRun    string
 	output    render.Format
-	// given reports whether the user set a flag: a bound that was not given stays as it is.
+	// given reports whether the user set a flag. A bound that the user did not set stays unchanged.
 	given func(flag string) bool
 }
 
@@ -71,15 +71,16 @@ Exit codes: 0 the API server has accepted every request, 1 error.`,
 	flags := command.Flags()
 	f.selection.Add(flags)
 	flags.StringVar(&f.reason, "reason", defaultReason, "The reason for the request, for people")
-	arg.Number(flags, &f.pace.MaxObjectsPerSecond, "max-rate", 0,
+	arg.Number(flags, &f.pace.MaxObjectsPerSecond, "max-rate", arg.DefaultRate,
 		arg.Within[int32]{Most: v1alpha1.MostObjectsPerSecond, Unit: objectsPerSecond},
-		"Upper bound of objects per second (0: as many as the API servers can take); kept for later requests")
-	arg.Number(flags, &f.pace.MaxInFlight, "max-in-flight", 0,
+		"Upper bound of objects per second (0: as many as the API servers can take, in this run); a later request "+
+			"keeps another bound than 0")
+	arg.Number(flags, &f.pace.MaxInFlight, "max-in-flight", arg.DefaultInFlight,
 		arg.Within[int32]{Most: v1alpha1.MostInFlight, Unit: "requests"},
-		"Upper bound of requests in flight (0: 32); kept for later requests")
+		"Upper bound of requests in flight (0: 32, in this run); a later request keeps another bound than 0")
 	arg.Bandwidth(flags, &f.pace.MaxBytesPerSecond,
-		"Upper bound of bytes per second, requests and responses together, such as 500k or 10Mi (0: no bound); kept "+
-			"for later requests")
+		"Upper bound of bytes per second, requests and responses together, such as 500k or 10Mi (0: no bound); a "+
+			"later request keeps it unless it has the flag")
 	dryRunVar(flags, &f.dryRun, "show what would be requested", "let the API server check it and change nothing")
 	arg.Output(flags, &f.output, render.Text, render.Name, render.JSON, render.YAML)
 	return command
@@ -128,8 +129,8 @@ func (env *environment) request(command *cobra.Command, f *requestFlags) error {
 	return nil
 }
 
-// writeMigrations writes objects as names, JSON or YAML; text is the command's own. Like kubectl, it writes the object
-// itself where there is one, else a list.
+// writeMigrations writes objects as names, JSON or YAML; the command itself writes text. Like kubectl, it writes a
+// single object by itself, and several as a list.
 func (env *environment) writeMigrations(output render.Format, all []v1alpha1.StorageVersionMigration) error {
 	for i := range all {
 		all[i].APIVersion, all[i].Kind = v1alpha1.SchemeGroupVersion.String(), "StorageVersionMigration"
@@ -158,7 +159,7 @@ func (env *environment) writeMigrations(output render.Format, all []v1alpha1.Sto
 	return nil
 }
 
-// watched are the arguments for progress; none, which means all, if they are too many.
+// watched returns the arguments for progress. If there are too many, it returns none, which means all.
 func watched(items []v1alpha1.StorageVersionMigration) string {
 	const most = 5
 	if len(items) > most {
@@ -222,7 +223,7 @@ func (f *requestFlags) ask(ctx context.Context, q *records.Client,
 	return m, nil
 }
 
-// raise is the change that requests another run. All other fields stay as they are.
+// raise returns the change of the spec that requests another run. A bound that is missing gets its default.
 func (f *requestFlags) raise(before *v1alpha1.StorageVersionMigration) map[string]any {
 	spec := map[string]any{"generation": before.Spec.Generation + 1, "reason": f.reason,
 		"priority": max(before.Spec.Priority, v1alpha1.DefaultPriority)}
@@ -231,14 +232,15 @@ func (f *requestFlags) raise(before *v1alpha1.StorageVersionMigration) map[strin
 	}
 	pace := map[string]any{}
 	for flag, change := range map[string]struct {
-		field string
-		value int64
+		field         string
+		before, value int64
 	}{
-		"max-rate":      {"maxObjectsPerSecond", int64(f.pace.MaxObjectsPerSecond)},
-		"max-in-flight": {"maxInFlight", int64(f.pace.MaxInFlight)},
-		"max-bandwidth": {"maxBytesPerSecond", f.pace.MaxBytesPerSecond},
+		"max-rate": {"maxObjectsPerSecond", int64(before.Spec.Pace.MaxObjectsPerSecond),
+			int64(f.pace.MaxObjectsPerSecond)},
+		"max-in-flight": {"maxInFlight", int64(before.Spec.Pace.MaxInFlight), int64(f.pace.MaxInFlight)},
+		"max-bandwidth": {"maxBytesPerSecond", before.Spec.Pace.MaxBytesPerSecond, f.pace.MaxBytesPerSecond},
 	} {
-		if f.given(flag) {
+		if f.given(flag) || change.before == 0 && change.value != 0 {
 			pace[change.field] = change.value
 		}
 	}
@@ -248,7 +250,8 @@ func (f *requestFlags) raise(before *v1alpha1.StorageVersionMigration) map[strin
 	return spec
 }
 
-// newObject requests a first run. The version is empty unless the user typed one: the controller chooses.
+// newObject returns the object that requests the first run. The version is empty unless the user typed one: then the
+// controller chooses it.
 func (f *requestFlags) newObject(r inventory.Resource) *v1alpha1.StorageVersionMigration {
 	m := &v1alpha1.StorageVersionMigration{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "StorageVersionMigration"},
@@ -264,7 +267,7 @@ func (f *requestFlags) newObject(r inventory.Resource) *v1alpha1.StorageVersionM
 	return m
 }
 
-// typedVersion is the version that the user typed for a resource: "widgets.v2.demo.example.com".
+// typedVersion returns the version that the user typed for a resource, as in "widgets.v2.demo.example.com".
 func (f *requestFlags) typedVersion(r inventory.Resource) string {
 	for _, word := range f.selection.Names {
 		if typed, _ := schema.ParseResourceArg(strings.ToLower(word)); typed != nil && typed.Group == r.Group &&

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/config"
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
@@ -173,6 +174,20 @@ func (a *asked) requesting(t *testing.T) {
 	if errors := a.expect(t, exit.Error, "", "request", "bindings"); !strings.Contains(errors,
 		"bindings cannot be migrated: ") {
 		t.Errorf("stderr %q", errors)
+	}
+	// A migration of an older version has no bounds.
+	a.send(t, http.MethodPost, "", `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration",
+		"metadata":{"name":"services"},"spec":{"resource":{"version":"v1","resource":"services"}}}`)
+	if code, _, stderr := a.run(t.Context(), "request", "services"); code != exit.Done {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if s := a.send(t, http.MethodGet, "/services", "").Spec; s.Pace != (v1alpha1.Pace{
+		MaxObjectsPerSecond: arg.DefaultRate, MaxInFlight: arg.DefaultInFlight}) {
+		t.Errorf("spec %+v, want the default bounds", s)
+	}
+	if status, answer, err := a.Servers[0].Do(t.Context(), http.MethodDelete, records.MigrationsPath+"/services",
+		nil); err != nil || status != http.StatusOK {
+		t.Fatalf("DELETE: %d, %v: %s", status, err, answer)
 	}
 	a.expect(t, exit.Error, "", "request", "widgets", "--max-rate=-1")
 	a.expect(t, exit.Error, "", "request")

@@ -27,7 +27,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// retireFlags are the flags of retire. Those about migrating are those of migrate.
+// retireFlags are the flags of retire, which include the flags of migrate.
 type retireFlags struct {
 	migrate    migrateFlags
 	intent     retire.Intent
@@ -108,7 +108,7 @@ func (f *retireFlags) add(flags *pflag.FlagSet) {
 	arg.Output(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
 
-// check returns an error for flags that make no sense, before anything is sent.
+// check returns an error for flags that contradict one another. It sends no request.
 func (f *retireFlags) check(command *cobra.Command) error {
 	q := f.intent
 	if q.Version == "" {
@@ -122,7 +122,8 @@ func (f *retireFlags) check(command *cobra.Command) error {
 	if err := arg.Needs(command, "schema-from", "rescue"); err != nil {
 		return err
 	}
-	// The CRD is pruned in a step of its own, and a rescue trusts no checkpoint: what they say was wrong once.
+	// The CRD is pruned in a step of its own. A rescue does not resume from a checkpoint, because the version was
+	// removed on the basis of a wrong proof.
 	f.migrate.dryRun, f.migrate.keep, f.migrate.options.Resume = dryRunNone, true, !q.Rescue
 	return f.migrate.check(command)
 }
@@ -132,13 +133,13 @@ type retirement struct {
 	*migration
 	flags    *retireFlags
 	resource inventory.Resource
-	// notes is where this machine keeps which retirements it has started.
+	// notes is the file in which this machine records which retirements it has started.
 	notes  *checkpoint.File
 	facts  retire.Facts
 	report *render.Retirement
 }
 
-// retire gathers the facts, decides, carries the plan out, and shows the report.
+// retire gathers the facts, decides, carries out the plan, and shows the report.
 func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
 	f *retireFlags) error {
 	f.intent.Program = env.name
@@ -183,7 +184,7 @@ func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, comm
 	return r.show(code)
 }
 
-// undefined says why no CRD was found.
+// undefined returns why no CRD was found.
 func (r *retirement) undefined(ctx context.Context) error {
 	name := crd.Name(r.resource.GroupResource)
 	_, err := crd.Get(ctx, r.client, name)
@@ -200,8 +201,8 @@ func (r *retirement) undefined(ctx context.Context) error {
 		"kubectl auth can-i list customresourcedefinitions.apiextensions.k8s.io")
 }
 
-// permitted checks all permissions that the plan needs, before any of it is carried out. A dry run only warns: another
-// user may carry the plan out.
+// permitted checks all permissions that the plan needs before its first step. A dry run only warns, because another
+// user may carry out the plan.
 func (r *retirement) permitted(ctx context.Context, plan retire.Plan) error {
 	err := access.Ask(ctx, r.client, plan.Permissions(r.facts.CRD))
 	switch lacking := (*access.ForbiddenError)(nil); {
@@ -230,7 +231,7 @@ func (r *retirement) show(code int) (err error) {
 	return nil
 }
 
-// do carries the plan out, and returns the exit code. It returns an error only if nothing was started.
+// do carries out the plan, and returns the exit code. It returns an error only if nothing was started.
 func (r *retirement) do(ctx context.Context, gentle <-chan struct{}, plan retire.Plan,
 	schema map[string]any) (int, error) {
 	if err := r.remember(); err != nil {
@@ -244,13 +245,13 @@ func (r *retirement) do(ctx context.Context, gentle <-chan struct{}, plan retire
 	}
 	begun := len(steps) > 0 && steps[0].Name == retire.Restore && steps[0].State == retire.Done
 	if r.report.Migration != nil && r.report.Migration.Result.Started.IsZero() && !begun {
-		return 0, r.migration.explain(r.resource, err) // nothing was started: two lines say it better than a report
+		return 0, r.migration.explain(r.resource, err) // nothing was started, so the two lines of an error are enough
 	}
 	r.report.Error, r.report.Next = exit.OneLine(err).Error(), r.next(err)
 	return retireCode(err), nil
 }
 
-// next is the command that continues after an error.
+// next returns the command that continues after an error.
 func (r *retirement) next(err error) string {
 	refused := (*refusal.Error)(nil)
 	switch {
@@ -262,7 +263,7 @@ func (r *retirement) next(err error) string {
 	return r.command()
 }
 
-// retireCode is the exit code for the error of a run.
+// retireCode returns the exit code for the error of a run.
 func retireCode(err error) int {
 	refused := (*refusal.Error)(nil)
 	switch {
@@ -274,7 +275,7 @@ func retireCode(err error) int {
 	return codeOf(err)
 }
 
-// command is this command line without --dry-run.
+// command returns this command line without --dry-run.
 func (r *retirement) command(arguments ...string) string {
 	again := r.again(append([]string{r.facts.CRD.Metadata.Name}, arguments...)...)
 	return strings.ReplaceAll(again, " --dry-run=true", "")

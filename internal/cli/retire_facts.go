@@ -30,10 +30,10 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// readSchema reads the file of --schema-from; nil if there is none.
+// readSchema reads the file of --schema-from. It returns nil without the flag.
 func (env *environment) readSchema(f *retireFlags, name string) (map[string]any, error) {
 	if f.schemaFrom == "" {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // no file and no error
 	}
 	read := func() ([]byte, error) { return os.ReadFile(f.schemaFrom) }
 	if f.schemaFrom == "-" {
@@ -61,7 +61,7 @@ func (env *environment) readSchema(f *retireFlags, name string) (map[string]any,
 	return nil, err
 }
 
-// gather reads what the plan depends on. It writes nothing.
+// gather reads everything on which the plan depends. It writes nothing.
 func (r *retirement) gather(ctx context.Context) (err error) {
 	if r.facts.CRD, err = crd.Get(ctx, r.client, r.resource.CRD.Name); err != nil {
 		return fmt.Errorf("read CustomResourceDefinition %s: %w", r.resource.CRD.Name, err)
@@ -123,7 +123,7 @@ func (m *migration) running(ctx context.Context, resource inventory.Resource) (n
 	return names, nil
 }
 
-// run is the execution of the plan.
+// run returns the execution of the plan.
 func (r *retirement) run(gentle <-chan struct{}, schema map[string]any) *retire.Run {
 	options := r.flags.migrate.options
 	stopped := func() error {
@@ -138,27 +138,28 @@ func (r *retirement) run(gentle <-chan struct{}, schema map[string]any) *retire.
 			BytesPerSecond: options.MaxBytesPerSecond},
 		Migrate: func(ctx context.Context) (migrate.Epoch, error) {
 			report, err := r.migration.resource(ctx, gentle, r.resource)
-			report.Next = "" // the command of the whole report continues this too
+			report.Next = "" // the command in the report continues this, too
 			r.report.Migration = &report
 			return report.Result.Epoch, err
 		},
 		Settle:  func(ctx context.Context, generation int64) error { return r.settle(ctx, stopped, generation) },
 		Stopped: stopped,
-		Tell:    func(s retire.Step) { fmt.Fprintf(r.env.Err, "%s: %s\n", s.Name, s.What) },
+		Report:  func(s retire.Step) { fmt.Fprintf(r.env.Err, "%s: %s\n", s.Name, s.What) },
 	}
 }
 
-// started is what this machine records of retirements: nothing in a cluster distinguishes a version that was removed
-// from one that never existed. The same command, run again, has to report the former as done and to refuse the latter.
+// started is what this machine records about retirements. Nothing in a cluster distinguishes a version that was removed
+// from one that never existed, and the same command, run again, has to report the former as done and to refuse the
+// latter.
 type started struct {
-	// UID is that of the CRD.
+	// UID is the UID of the CRD.
 	UID types.UID `json:"uid"`
-	// Versions are those whose retirement was started.
+	// Versions are the versions whose retirement was started.
 	Versions []string `json:"versions"`
 }
 
 // lock keeps other processes of this machine from retiring a version of the same resource. A dry run only checks
-// whether one does: it creates no file, so it also works on a read-only file system.
+// whether one does. It creates no file, so it also works on a read-only file system.
 func (r *retirement) lock() (unlock func(), err error) {
 	name := "retire-" + r.resource.GroupResource.String()
 	if r.flags.dryRun {
@@ -189,19 +190,19 @@ func (r *retirement) recall() error {
 		return exit.Try(fmt.Errorf("read which retirements were started: %w", err), try)
 	}
 	if s.UID == r.facts.CRD.Metadata.UID {
-		r.facts.Begun = s.Versions
+		r.facts.Attempted = s.Versions
 	}
 	return nil
 }
 
-// remember records that the retirement of the version is started.
+// remember records that the retirement of the version was started.
 func (r *retirement) remember() error {
 	version := r.flags.intent.Version
-	if slices.Contains(r.facts.Begun, version) {
+	if slices.Contains(r.facts.Attempted, version) {
 		return nil
 	}
 	err := r.notes.Write(started{UID: r.facts.CRD.Metadata.UID,
-		Versions: append(slices.Clone(r.facts.Begun), version)})
+		Versions: append(slices.Clone(r.facts.Attempted), version)})
 	if err != nil {
 		return fmt.Errorf("record that the retirement was started: %w", err)
 	}

@@ -60,8 +60,8 @@ func TestADryRunKeepsNothingOnThisMachine(t *testing.T) {
 		defer unlock()
 		return dry.recall()
 	}
-	if err := look(); err != nil || dry.facts.Begun != nil {
-		t.Errorf("without a folder: begun %v, error %v", dry.facts.Begun, err)
+	if err := look(); err != nil || dry.facts.Attempted != nil {
+		t.Errorf("without a folder: begun %v, error %v", dry.facts.Attempted, err)
 	}
 	if migrates, err := dry.migrating(dry.resource.GroupResource); migrates || err != nil {
 		t.Errorf("another migrates: %v, %v", migrates, err)
@@ -83,8 +83,8 @@ func TestADryRunKeepsNothingOnThisMachine(t *testing.T) {
 		t.Errorf("while another is at work: %v, want it refused", err)
 	}
 	unlock()
-	if err := look(); err != nil || !slices.Equal(dry.facts.Begun, []string{"v1"}) {
-		t.Errorf("afterwards: begun %v, error %v, want v1", dry.facts.Begun, err)
+	if err := look(); err != nil || !slices.Equal(dry.facts.Attempted, []string{"v1"}) {
+		t.Errorf("afterwards: begun %v, error %v, want v1", dry.facts.Attempted, err)
 	}
 }
 

@@ -1,23 +1,22 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli is the command line of kube-migrator: one file per command, each of which reads flags, calls the
-// packages that do the work, and shows what they return.
+// Package cli is the command line of kube-migrator. Each command has a file: it reads the flags, calls the packages
+// that do the work, and shows what they return.
 //
-// It owns exit codes, the two lines of an error, and what goes to stdout (data) and stderr (everything else).
-// It never decides anything about what is stored.
+// The package owns exit codes, the two lines of an error, and the rule that data goes to stdout and everything else to
+// stderr. It does not decide anything about what is stored.
 package cli
 
 import (
 	"context"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	_ "k8s.io/client-go/plugin/pkg/client/auth" // what a kubeconfig may ask for
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // authentication plugins that a kubeconfig may name
 
 	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
@@ -26,18 +25,19 @@ import (
 
 // Run runs the command line args, whose first element is the program's own name, and returns the exit code.
 func Run(ctx context.Context, args []string, streams Streams) int {
+	rest, name := invoked(args)
 	env := &environment{
 		Streams: Streams{In: streams.In, Out: printable.NewWriter(streams.Out),
 			Err: printable.NewWriter(streams.Err)},
-		outTerminal: terminal(streams.Out), errTerminal: terminal(streams.Err), name: programName(args[0]),
+		outTerminal: terminal(streams.Out), errTerminal: terminal(streams.Err), name: name,
 	}
 	root := newRoot(env)
-	root.SetArgs(args[1:])
+	root.SetArgs(rest)
 	command, err := root.ExecuteContextC(ctx)
 	return exit.Report(env.Err, command, err)
 }
 
-// terminal returns w where it is one, else nil.
+// terminal returns w if it is a terminal, otherwise nil.
 func terminal(w io.Writer) *os.File {
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		return file
@@ -94,15 +94,9 @@ Exit codes: 0 done or safe, 1 error, 2 unsafe or work left, 3 cannot be determin
 		newVersionCommand(env),
 		newCompletionCommand(env),
 	)
-	return root
-}
-
-// programName turns argv[0] into what the user typed: kubectl runs the plugin "kubectl-migrator" as
-// "kubectl migrator" (https://krew.sigs.k8s.io/docs/developer-guide/develop/best-practices/).
-func programName(arg0 string) string {
-	name := strings.TrimSuffix(filepath.Base(arg0), ".exe")
-	if plugin, ok := strings.CutPrefix(name, "kubectl-"); ok {
-		return "kubectl " + strings.ReplaceAll(plugin, "_", "-")
+	env.complete(root)
+	for _, command := range root.Commands() {
+		command.Example = strings.ReplaceAll(command.Example, "kube-migrator ", env.name+" ")
 	}
-	return name
+	return root
 }

@@ -21,13 +21,13 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/install"
 )
 
-// steering is pause, resume or cancel.
+// steering describes the command pause, resume or cancel.
 type steering struct {
-	// act changes one migration, and returns the words for what became of it.
+	// act changes one migration, and returns the words for the result, for stdout.
 	act func(ctx context.Context, q *records.Client, m *v1alpha1.StorageVersionMigration) (done string, err error)
-	// everything is what --all does before it changes the migrations; nil: nothing.
+	// everything is called by --all before the migrations are changed; nil does nothing.
 	everything func(ctx context.Context, q *records.Client) error
-	// note is printed at the end; noteAll replaces it with --all.
+	// note is printed to stderr at the end; noteAll replaces it with --all.
 	note, noteAll string
 }
 
@@ -163,7 +163,7 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 				return fmt.Errorf("write what was done: %w", err)
 			}
 		}
-		if left = nil; len(words) == 0 { // all: also what the controller has requested meanwhile
+		if left = nil; len(words) == 0 { // all migrations, including those that the controller has requested in the meantime
 			listed, err := q.List(ctx)
 			if err != nil {
 				return err

@@ -33,7 +33,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// upgradeCRDFlags are the flags of upgrade-crd. Those about migrating are those of migrate.
+// upgradeCRDFlags are the flags of upgrade-crd, which include the flags of migrate.
 type upgradeCRDFlags struct {
 	migrate    migrateFlags
 	files      []string
@@ -105,7 +105,7 @@ func (f *upgradeCRDFlags) add(flags *pflag.FlagSet) {
 	arg.Output(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
 
-// check returns an error for flags that make no sense, before anything is sent.
+// check returns an error for flags that contradict one another. It sends no request.
 func (f *upgradeCRDFlags) check(command *cobra.Command) error {
 	switch {
 	case len(f.files) == 0:
@@ -113,7 +113,7 @@ func (f *upgradeCRDFlags) check(command *cobra.Command) error {
 	case f.manager == "":
 		return arg.Invalid(command, "field-manager", "", "a name")
 	}
-	// The CRD is pruned in a step of its own. Resources are not selected.
+	// The CRD is pruned in a step of its own, and the files determine the resources.
 	f.migrate.dryRun, f.migrate.keep, f.migrate.options.Resume, f.migrate.selection.All = dryRunNone, true, true, true
 	return f.migrate.check(command)
 }
@@ -126,7 +126,7 @@ type crdUpgrade struct {
 	report *render.CRDUpgrades
 }
 
-// upgradeCRDs reads the files, plans, carries the plans out, and shows the report.
+// upgradeCRDs reads the files, makes the plans, carries them out, and shows the report.
 func (env *environment) upgradeCRDs(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
 	f *upgradeCRDFlags) error {
 	all, err := env.readUpgrades(command, f.files)
@@ -160,8 +160,8 @@ func (env *environment) upgradeCRDs(ctx context.Context, gentle <-chan struct{},
 	return u.show()
 }
 
-// readUpgrades reads the CRDs of files. A CRD that occurs twice is an error, because only the user knows
-// which one is meant.
+// readUpgrades reads the CRDs in files. It is an error if a CRD occurs twice, because only the user knows which one to
+// apply.
 func (env *environment) readUpgrades(command *cobra.Command, files []string) ([]*crdupgrade.Upgrade, error) {
 	objects, others, err := env.readCRDs(command, files)
 	if err != nil {
@@ -186,7 +186,7 @@ func (env *environment) readUpgrades(command *cobra.Command, files []string) ([]
 	return all, nil
 }
 
-// run is the execution of the plans.
+// run returns the execution of the plans.
 func (u *crdUpgrade) run(gentle <-chan struct{}) *crdupgrade.Run {
 	options := u.flags.migrate.options
 	stopped := func() error {
@@ -207,11 +207,11 @@ func (u *crdUpgrade) run(gentle <-chan struct{}) *crdupgrade.Run {
 				return migrate.Epoch{}, err
 			}
 			report, err := u.migration.resource(ctx, gentle, r)
-			report.Next = "" // the command of the whole report continues this too
+			report.Next = "" // the command in the report continues this, too
 			u.report.Add(live.Name(), report)
 			return report.Result.Epoch, err
 		},
-		Tell: func(name string, s crdupgrade.Step) {
+		Report: func(name string, s crdupgrade.Step) {
 			if u.flags.output == render.Text {
 				fmt.Fprint(u.env.Out, render.CRDStep(name, s))
 			} else {
@@ -221,12 +221,12 @@ func (u *crdUpgrade) run(gentle <-chan struct{}) *crdupgrade.Run {
 	}
 }
 
-// again is this command line without --dry-run.
+// again returns this command line without --dry-run.
 func (u *crdUpgrade) again() string {
 	return strings.ReplaceAll(u.migration.again(), " --dry-run=true", "")
 }
 
-// resourceOfCRD is the resource that a CRD defines, as the inventory would show it once the API server serves it.
+// resourceOfCRD returns the resource of a CRD as the inventory shows it when the API server serves it.
 func resourceOfCRD(live *crdupgrade.CRD) inventory.Resource {
 	return inventory.Resource{
 		GroupResource: live.Resource(), Kind: live.Spec.Names.Kind, Namespaced: live.Spec.Scope == "Namespaced",
@@ -242,10 +242,11 @@ func resourceOfCRD(live *crdupgrade.CRD) inventory.Resource {
 	}
 }
 
-// noticed is how long the controller of an installation may take to request a migration after a CRD has changed.
+// noticed bounds how long the controller of an installation takes to request a migration after a CRD has changed.
 const noticed = 10 * time.Second
 
-// alone waits while the controller of an installation migrates the resource, or is about to (I8): it follows every CRD.
+// alone waits while the controller of an installation migrates the resource or is about to (I8). The controller notices
+// every change of a CRD.
 func (u *crdUpgrade) alone(ctx context.Context, stopped func() error, r inventory.Resource) error {
 	switch migrates, err := u.migrating(r.GroupResource); {
 	case err != nil:
@@ -261,7 +262,7 @@ func (u *crdUpgrade) alone(ctx context.Context, stopped func() error, r inventor
 	if recorded {
 		patient = patient.Add(noticed)
 	}
-	for told := false; ; {
+	for announced := false; ; {
 		names, err := u.wanted(ctx, r)
 		if err != nil {
 			return err
@@ -269,9 +270,9 @@ func (u *crdUpgrade) alone(ctx context.Context, stopped func() error, r inventor
 		if len(names) == 0 && !time.Now().Before(patient) {
 			return nil
 		}
-		if len(names) > 0 && !told {
+		if len(names) > 0 && !announced {
 			fmt.Fprintf(u.env.Err, "Waiting for %s\n", strings.Join(names, ", "))
-			told = true
+			announced = true
 		}
 		if err := stopped(); err != nil {
 			return err
@@ -297,8 +298,8 @@ func (u *crdUpgrade) recorded(ctx context.Context, r inventory.Resource) (bool, 
 	return err == nil, err
 }
 
-// wanted names the unfinished migrations of the resource; none if nothing was written for so long that perhaps no
-// controller is running.
+// wanted returns the names of the unfinished migrations of the resource. It returns none if no migration has been
+// written for so long that perhaps no controller is running.
 func (u *crdUpgrade) wanted(ctx context.Context, r inventory.Resource) (names []string, err error) {
 	all, err := u.env.records(u.config, u.client).List(ctx)
 	if apierrors.IsForbidden(err) || errors.Is(err, records.ErrNotInstalled) {
@@ -344,7 +345,7 @@ func (u *crdUpgrade) show() error {
 	return nil
 }
 
-// next is the command that helps after an error.
+// next returns the command that helps after an error.
 func (u *crdUpgrade) next(err error) string {
 	refused, lacking := (*refusal.Error)(nil), (*access.ForbiddenError)(nil)
 	switch {
@@ -360,7 +361,7 @@ func (u *crdUpgrade) next(err error) string {
 	return u.again()
 }
 
-// upgradeCRDCode is the exit code for the error about one CRD.
+// upgradeCRDCode returns the exit code for the error about one CRD.
 func upgradeCRDCode(err error) int {
 	if refused := (*refusal.Error)(nil); errors.As(err, &refused) {
 		return exit.WorkLeft

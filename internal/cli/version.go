@@ -16,17 +16,17 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 )
 
-// version is set by the linker; a binary built without it says where it came from itself.
+// version is set by the linker. A binary that was built without it reports the version in its build information.
 var version string //nolint:gochecknoglobals // the linker can set nothing else
 
-// releaseImage is the image of a release with its registry, tag and digest. It is set by the linker where a release is
-// built, after its image; the binary inside the image cannot know the digest.
+// releaseImage is the image of a release with its registry, tag and digest. The linker sets it in the binaries of a
+// release, which are built after the image. The binary inside the image cannot know the digest.
 var releaseImage string //nolint:gochecknoglobals // the linker can set nothing else
 
-// Build says which build this is, as `version -o json` prints it.
+// Build identifies the build, as `version -o json` prints it.
 type Build struct {
 	Version string `json:"version"`
-	// Image is what install uses by default; empty where this is not the build of a release.
+	// Image is the default image of install. It is empty if this is not the build of a release.
 	Image     string `json:"image,omitempty"`
 	GoVersion string `json:"goVersion"`
 	Platform  string `json:"platform"`
@@ -66,9 +66,11 @@ func newVersionCommand(env *environment) *cobra.Command {
 func newCompletionCommand(env *environment) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
-		Use:       "completion SHELL",
-		Short:     "Print the completion script of a shell",
-		Long:      "Print the completion script of a shell: " + strings.Join(shells, ", ") + ".",
+		Use:   "completion SHELL",
+		Short: "Print the completion script of a shell",
+		Long: "Print the completion script of a shell: " + strings.Join(shells, ", ") + `. It completes commands, flags, and
+the names of the cluster's resources and of the contexts. kubectl completes "kubectl migrator" if a link named
+` + completer + ` to this program is in the PATH.`,
 		Example:   "  source <(kube-migrator completion bash)",
 		ValidArgs: shells,
 		Args:      arg.One("SHELL"),

@@ -60,19 +60,20 @@ interrupted.`,
 	return command
 }
 
-// awaited is one migration that is waited for.
+// awaited is a migration whose end wait waits for.
 type awaited struct {
-	name       string
-	uid        types.UID
-	generation int64                            // spec.generation when the wait began
-	last       v1alpha1.StorageVersionMigration // as it was seen last
-	done       bool
-	toldPaused bool
-	// succeeded is when its success was seen first; zero: not yet. Since then its record is waited for.
-	succeeded  time.Time
-	toldRecord bool
-	// told is what was said last about what it waits for.
-	told string
+	name           string
+	uid            types.UID
+	generation     int64                            // spec.generation when the wait began
+	last           v1alpha1.StorageVersionMigration // as it was read last
+	done           bool
+	announcedPause bool
+	// succeeded is when wait first read that it has succeeded; zero means not yet. Since then wait waits for its
+	// record.
+	succeeded       time.Time
+	announcedRecord bool
+	// told is the last printed text about what the migration waits for.
+	announced string
 }
 
 func (env *environment) wait(ctx context.Context, command *cobra.Command, words []string, timeout time.Duration,
@@ -124,18 +125,18 @@ func (o *observer) waitFor(ctx context.Context, waiting []awaited, all []v1alpha
 }
 
 const (
-	// recordPatience is how long the record of a success is waited for. A controller that is at work writes it within a
-	// second, or after the look that it takes at this moment.
+	// recordPatience is how long wait waits for the record of a success. A running controller writes it within a
+	// second, or after its current look.
 	recordPatience = 30 * time.Second
-	// recordQuiet is how long that is done without a word.
+	// recordQuiet is for how long wait does so without a message.
 	recordQuiet = 3 * time.Second
 
 	awaitsRecord = "%s has succeeded: waiting until its StorageState says so\n"
 	notRecorded  = "%s has succeeded, and its StorageState does not say so after %v: perhaps no controller runs\n"
 )
 
-// records reads the StorageStates, if a success is among what is waited for. Where they cannot be read none is waited
-// for: the migrations have succeeded.
+// records reads the StorageStates if one of the awaited migrations has succeeded. It returns nil if they cannot be
+// read: then wait does not wait for records, because the migrations have succeeded.
 func (o *observer) records(ctx context.Context, waiting []awaited,
 	all []v1alpha1.StorageVersionMigration) map[schema.GroupResource]*v1alpha1.StorageStateStatus {
 	for i := range waiting {
@@ -145,7 +146,7 @@ func (o *observer) records(ctx context.Context, waiting []awaited,
 		}
 		reading, cancel := context.WithTimeout(ctx, pollDeadline)
 		defer cancel()
-		states, _, _ := o.ReadStates(reading) // nil: not readable
+		states, _, _ := o.ReadStates(reading) // nil if they cannot be read
 		return states
 	}
 	return nil
@@ -160,8 +161,8 @@ func find(all []v1alpha1.StorageVersionMigration, uid types.UID) *v1alpha1.Stora
 	return nil
 }
 
-// recordOf is the StorageState of a migration's resource, which may be recorded under the name of another group that
-// serves the same objects; nil: there is none.
+// recordOf returns the StorageState of a migration's resource, or nil if there is none. The StorageState may have the
+// name of another group that serves the same objects.
 func recordOf(m *v1alpha1.StorageVersionMigration,
 	states map[schema.GroupResource]*v1alpha1.StorageStateStatus) *v1alpha1.StorageStateStatus {
 	r := records.ResourceOf(m)
@@ -176,8 +177,8 @@ func recordOf(m *v1alpha1.StorageVersionMigration,
 	return nil
 }
 
-// recorded reports whether nothing more is to be waited for after a success, and tells people what is waited for, or
-// why it is not any more.
+// recorded reports whether wait need not wait any longer after a success. It prints what wait waits for, or why it
+// stops to.
 func (w *awaited) recorded(env *environment, m *v1alpha1.StorageVersionMigration,
 	s *v1alpha1.StorageStateStatus, now time.Time) bool {
 	if w.succeeded.IsZero() {
@@ -194,8 +195,8 @@ func (w *awaited) recorded(env *environment, m *v1alpha1.StorageVersionMigration
 	case awaits && waited >= recordPatience:
 		fmt.Fprintf(env.Err, notRecorded, w.name, recordPatience)
 	case awaits:
-		if waited >= recordQuiet && !w.toldRecord {
-			w.toldRecord = true
+		if waited >= recordQuiet && !w.announcedRecord {
+			w.announcedRecord = true
 			fmt.Fprintf(env.Err, awaitsRecord, w.name)
 		}
 		return false
@@ -203,7 +204,7 @@ func (w *awaited) recorded(env *environment, m *v1alpha1.StorageVersionMigration
 	return true
 }
 
-// again lists once more after a moment, until the API server answers.
+// again waits and lists the migrations again, until the API server answers.
 func (o *observer) again(ctx context.Context) ([]v1alpha1.StorageVersionMigration, error) {
 	for {
 		if pace.Sleep(ctx, pollEvery) != nil {
@@ -250,7 +251,7 @@ func timedOut(limited context.Context, env *environment, waiting []awaited, time
 		strings.Join(left[:min(5, len(left))], " "), exit.WorkLeft)
 }
 
-// check tells of what has ended since the last time; finished where nothing is left to wait for.
+// check prints which migrations have ended since the last call. finished is true if none is left to wait for.
 func (env *environment) check(
 	waiting []awaited, all []v1alpha1.StorageVersionMigration,
 	states map[schema.GroupResource]*v1alpha1.StorageStateStatus, now time.Time, output render.Format,
@@ -262,7 +263,7 @@ func (env *environment) check(
 			continue
 		}
 		m := find(all, w.uid)
-		if m == nil && !w.succeeded.IsZero() { // its time after success is over
+		if m == nil && !w.succeeded.IsZero() { // it was deleted after it had succeeded
 			w.done = true
 			if err := env.writeSuccess(w, output); err != nil {
 				return false, err
@@ -289,13 +290,13 @@ func (env *environment) check(
 		case m.Spec.State == v1alpha1.StateCancelled:
 			return false, exit.TryCode(fmt.Errorf("%s is cancelled", w.name), env.name+" request "+
 				w.name, exit.Undetermined)
-		case m.Spec.State == v1alpha1.StatePaused && !w.toldPaused:
-			w.toldPaused = true
+		case m.Spec.State == v1alpha1.StatePaused && !w.announcedPause:
+			w.announcedPause = true
 			fmt.Fprintf(env.Err, "%s is paused: waiting for %s resume %s\n", w.name, env.name, w.name)
 		}
-		if m.Status.State == v1alpha1.PhaseWaiting && m.Status.Summary != w.told {
-			w.told = m.Status.Summary
-			fmt.Fprintf(env.Err, "%s: %s\n", w.name, exit.OneLine(errors.New(w.told)))
+		if m.Status.State == v1alpha1.PhaseWaiting && m.Status.Summary != w.announced {
+			w.announced = m.Status.Summary
+			fmt.Fprintf(env.Err, "%s: %s\n", w.name, exit.OneLine(errors.New(w.announced)))
 		}
 		finished = false
 	}
@@ -304,7 +305,7 @@ func (env *environment) check(
 
 func (env *environment) writeSuccess(w *awaited, output render.Format) error {
 	if output != render.Text {
-		return nil // the object tells
+		return nil // the object in the output shows it
 	}
 	if _, err := fmt.Fprintf(env.Out, "%s succeeded\n", w.name); err != nil {
 		return fmt.Errorf("write result: %w", err)
@@ -315,7 +316,7 @@ func (env *environment) writeSuccess(w *awaited, output render.Format) error {
 // failed shows how a migration failed.
 func (env *environment) failed(m *v1alpha1.StorageVersionMigration, output render.Format) error {
 	if output != render.Text {
-		return exit.Code(exit.Failures) // the object tells
+		return exit.Code(exit.Failures) // the object in the output shows it
 	}
 	row := rowOf(m, m.Name)
 	row.Why = records.MessageOf(m, v1alpha1.ConditionFailed)

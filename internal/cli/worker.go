@@ -22,7 +22,7 @@ type workerFlags struct {
 	options worker.ServeOptions
 }
 
-// newWorkerCommand is what the pods of the controller's Jobs run; users have no use for it.
+// newWorkerCommand returns the command that the pods of the controller's Jobs run. Users do not need it.
 func newWorkerCommand(env *environment) *cobra.Command {
 	f := &workerFlags{}
 	command := &cobra.Command{
@@ -49,7 +49,7 @@ func newWorkerCommand(env *environment) *cobra.Command {
 	return command
 }
 
-// check returns an error for flags that make no sense, before anything is sent.
+// check returns an error for flags that contradict one another. It sends no request.
 func (f *workerFlags) check(command *cobra.Command) error {
 	for _, flag := range []string{"namespace", "roster"} {
 		if !command.Flags().Changed(flag) {
@@ -60,8 +60,8 @@ func (f *workerFlags) check(command *cobra.Command) error {
 	return nil
 }
 
-// work carries out runs until there are no more. Any other end is an error, so that the Job starts another pod: only a
-// worker that has announced that it accepts no further run may complete the Job.
+// work carries out runs until there are no more. Any other end is an error, so that the Job starts another pod: a
+// worker may complete the Job only after it has announced that it accepts no further run.
 func (env *environment) work(ctx context.Context, gentle <-chan struct{}, f *workerFlags) error {
 	options := f.options
 	var err error
@@ -74,7 +74,7 @@ func (env *environment) work(ctx context.Context, gentle <-chan struct{}, f *wor
 	case err == nil:
 		return nil
 	case errors.Is(err, worker.ErrStopped):
-		return exit.Code(exit.Error) // the log says it
+		return exit.Code(exit.Error) // the log contains the error
 	}
 	return exit.Try(err, "kubectl get configmaps --namespace="+shell.Quote(options.Namespace)+" "+
 		shell.Quote(options.Roster)+" -o yaml")

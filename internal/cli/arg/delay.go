@@ -23,8 +23,8 @@ const (
 		"request timeout is safe only if no request lasts that long"
 )
 
-// delayValue is a flag for a duration whose option uses 0 for the default and a nanosecond for none. Users type 0 for
-// none, and see 0s in the commands that are suggested to them.
+// delayValue is a flag for a duration in whose option 0 means the default, and a nanosecond means none. Users type 0
+// for none, and read 0s in suggested commands.
 type delayValue struct{ into *time.Duration }
 
 func (v delayValue) Type() string { return "duration" }
@@ -58,13 +58,13 @@ func ShutdownDelay(flags *pflag.FlagSet, into *time.Duration) {
 			"--shutdown-delay-duration of the API servers. If only --settle-time is given, its value is used")
 }
 
-// CompleteShutdownDelay uses --settle-time for --shutdown-delay where only the former is given: both say how long an
-// earlier request may still write, and the longer default of the latter would contradict the user.
+// CompleteShutdownDelay sets --shutdown-delay to --settle-time if the user gave only the latter. Both are about how
+// long an earlier request may still write, and the longer default of the former would contradict the user.
 func CompleteShutdownDelay(command *cobra.Command, settle time.Duration, into *time.Duration) {
 	if flags := command.Flags(); flags.Changed(SettleTime) && !flags.Changed(shutdownDelay) {
 		*into = max(settle, time.Nanosecond)
 	}
 }
 
-// FormatDelay is the text of a duration that such a flag has set.
+// FormatDelay returns the text of a duration that such a flag has set.
 func FormatDelay(d time.Duration) string { return delayValue{&d}.String() }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package arg is what the command line takes: the flags with their values, the arguments, and one phrasing for each
-// mistake in them:
+// Package arg defines which flags, values and arguments the command line accepts, and has one phrasing for each mistake
+// in them:
 //
 //	unknown value "x" for --output: use table, wide, json, yaml or name
 //	invalid value "-1" for --max-rate: use 0 or more objects per second
@@ -27,26 +27,26 @@ import (
 
 // ValueError says which values a flag accepts.
 type ValueError struct {
-	problem string // unknown, where the values are a few words; else invalid
+	problem string // unknown if the values are a few words, otherwise invalid
 	use     string // the values that are accepted
 }
 
 func (e *ValueError) Error() string { return e.problem + " value: use " + e.use }
 
-// Of is the error for a flag or an argument.
+// Of returns the error for a flag or an argument.
 func (e *ValueError) Of(name, value string) error {
 	return fmt.Errorf("%s value %q for %s: use %s", e.problem, value, name, e.use)
 }
 
-// Unknown is the error for a value that is not one of a few words.
+// Unknown returns the error for a value that is not one of a few words.
 func Unknown(words []string) *ValueError { return &ValueError{"unknown", either(words)} }
 
-// UnknownValue is the error for a value that is not among those that use describes.
+// UnknownValue returns the error for a value that is not among those that use describes.
 func UnknownValue(command *cobra.Command, flag, value, use string) error {
 	return exit.Usage(command, (&ValueError{"unknown", use}).Of("--"+flag, value))
 }
 
-// Invalid is the error for a value that only the command can judge.
+// Invalid returns the error for a value that only the command can judge.
 func Invalid(command *cobra.Command, flag, value, use string) error {
 	return exit.Usage(command, (&ValueError{"invalid", use}).Of("--"+flag, value))
 }
@@ -86,12 +86,12 @@ func Needs(command *cobra.Command, name string, others ...string) error {
 	return exit.Usage(command, fmt.Errorf("%s needs %s", display(name), either(displayed(others))))
 }
 
-// Missing is the error for a command line without any of several flags and arguments.
+// Missing returns the error for a command line without any of several flags and arguments.
 func Missing(command *cobra.Command, names ...string) error {
 	return exit.Usage(command, fmt.Errorf("%s is missing", either(displayed(names))))
 }
 
-// Unexpected is the error for an argument too many.
+// Unexpected returns the error for an argument that the command does not take.
 func Unexpected(command *cobra.Command, argument string) error {
 	return exit.Usage(command, fmt.Errorf("unexpected argument %q", argument))
 }

@@ -99,13 +99,13 @@ type numeric interface {
 	~int | ~int32 | ~int64 | ~float64
 }
 
-// Within are the bounds of a number, and its unit in the plural.
+// Within contains the bounds of a number, and its unit in the plural.
 type Within[T numeric] struct {
-	Least, Most T // Most 0: no upper bound
+	Least, Most T // 0 as Most means no upper bound
 	Unit        string
 }
 
-// Number adds a flag that takes a number within bounds: a whole one unless T is a float64.
+// Number adds a flag that takes a number within bounds. It takes whole numbers only, unless T is float64.
 func Number[T numeric](flags *pflag.FlagSet, into *T, name string, value T, bounds Within[T], usage string) {
 	*into = value
 	flags.Var(&numberValue[T]{into, bounds}, name, usage)

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package checkpoint keeps the checkpoints of one machine in files, one per cluster and resource, and makes sure that
-// no two processes of this machine work on the same resource.
+// Package checkpoint stores the checkpoints of one machine in files, one per cluster and resource. It makes sure that
+// only one process of this machine works on a resource.
 package checkpoint
 
 import (
@@ -74,8 +74,8 @@ func (f *File) Save(_ context.Context, c migrate.Checkpoint) error {
 	return f.Write(json.RawMessage(c.Data))
 }
 
-// maxCheckpointBytes bounds what is read of a file. Today's checkpoints have less than a MiB; those of older releases
-// held whole messages.
+// maxCheckpointBytes bounds how many bytes of a file are read. Checkpoints have less than a MiB; those of older
+// releases contained complete messages.
 const maxCheckpointBytes = 256 << 20
 
 // Read decodes the file; found is false if there is none.
@@ -120,7 +120,7 @@ func (f *File) Write(value any) error {
 }
 
 // Lock makes sure that no other process of this machine works on the same resource (I8). The lock ends with the
-// process, however that ends.
+// process, even if that is killed.
 func (f *File) Lock() (unlock func(), err error) {
 	return f.lockWith(os.O_CREATE | os.O_RDWR)
 }
@@ -129,7 +129,7 @@ func (f *File) Lock() (unlock func(), err error) {
 func (f *File) Locked() (bool, error) {
 	switch unlock, err := f.lockWith(os.O_RDONLY); {
 	case errors.Is(err, fs.ErrNotExist):
-		return false, nil // no process ever had it
+		return false, nil // no process has ever locked it
 	case errors.Is(err, ErrLocked):
 		return true, nil
 	case err != nil:
@@ -152,5 +152,5 @@ func (f *File) lockWith(flags int) (unlock func(), err error) {
 	return func() { file.Close() }, nil
 }
 
-// Path is where the file is.
+// Path returns the path of the file.
 func (f *File) Path() string { return f.path }

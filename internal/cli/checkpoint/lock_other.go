@@ -13,5 +13,5 @@ import (
 // ErrLocked says that another process has the lock.
 var ErrLocked = errors.New("locked by another process")
 
-// lockFile locks nothing where the system has no advisory locks: two runs at once are safe, but slower.
+// lockFile locks nothing, because the system has no advisory locks. Two runs at once are safe, but slower.
 func lockFile(*os.File) error { return nil }

@@ -4,8 +4,8 @@
 // Package exit ends a command: it owns the exit codes, the two lines of an error, and the phrasing of the mistakes that
 // every command can meet.
 //
-// The first line says what is wrong. The second begins with "Try: ", and a command follows that can be copied: prose
-// belongs in the first line.
+// The first line says what is wrong. The second line is "Try: " with a command that the user can copy; prose belongs in
+// the first line.
 package exit
 
 import (
@@ -32,7 +32,7 @@ type Code int
 
 func (c Code) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// Hint is an error with the command that helps.
+// Hint is an error with a command that helps.
 type Hint struct {
 	err     error
 	command string
@@ -42,13 +42,13 @@ type Hint struct {
 func (h *Hint) Error() string { return h.err.Error() }
 func (h *Hint) Unwrap() error { return h.err }
 
-// Command is the command that helps.
+// Command returns the command that helps.
 func (h *Hint) Command() string { return h.command }
 
-// Code is the exit code.
+// Code returns the exit code.
 func (h *Hint) Code() int { return h.code }
 
-// Try adds the command that helps to an error, which then ends the process with exit code 1.
+// Try adds the command that helps to an error. The exit code is 1.
 func Try(err error, command string) error { return TryCode(err, command, Error) }
 
 // TryCode is Try with another exit code.
@@ -56,7 +56,7 @@ func TryCode(err error, command string, code int) error {
 	return &Hint{err: err, command: command, code: code}
 }
 
-// Usage is the error for flags and arguments that the command does not accept.
+// Usage returns the error for flags and arguments that the command does not accept.
 func Usage(command *cobra.Command, err error) error {
 	return Try(err, command.CommandPath()+" --help")
 }
@@ -78,7 +78,8 @@ func Report(w io.Writer, command *cobra.Command, err error) int {
 	return code
 }
 
-// Worse returns the code that matters more: an interrupt, an error, failures, undetermined, work left, done.
+// Worse returns the more important of two codes. Their order is: an interrupt, an error, failures, undetermined, work
+// left, done.
 func Worse(a, b int) int {
 	for _, code := range []int{Interrupted, Error, Failures, Undetermined, WorkLeft} {
 		if a == code || b == code {

@@ -12,13 +12,13 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// Unreachable is the error for a cluster whose discovery could not be read.
+// Unreachable returns the error for a cluster whose discovery could not be read.
 func Unreachable(host string, err error) error {
 	return Try(fmt.Errorf("read what %s serves: %w", host, err), "kubectl version")
 }
 
-// NotFound is the error for a resource that the cluster does not have, with the command for a similar name, if there is
-// one. program is the name of the program.
+// NotFound returns the error for a resource that the cluster does not have, with the command for a similar name, if
+// there is one. program is the name of the program.
 func NotFound(program string, command *cobra.Command, err error) error {
 	unknown := (*inventory.NotFoundError)(nil)
 	if !errors.As(err, &unknown) {

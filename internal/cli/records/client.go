@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package records reads what kube-migrator records in a cluster, StorageVersionMigrations and StorageStates, and puts
-// together what is known of each resource. It also owns which resources a command line selects.
+// Package records reads the records of kube-migrator in a cluster, which are StorageVersionMigrations and
+// StorageStates, and combines all facts about each resource. It also owns which resources a command line selects.
 //
-// It decides nothing about safety: package upgrade judges the facts.
+// It does not decide about safety: package upgrade judges the facts.
 package records
 
 import (
@@ -26,6 +26,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
@@ -47,11 +48,11 @@ type Client struct {
 	REST rest.Interface
 	// Host is the API server's address, for errors.
 	Host string
-	// Program is the name of the program, for the commands of errors.
+	// Program is the name of the program, for the commands in errors.
 	Program string
 	// Notes receives what users should know besides the result.
 	Notes io.Writer
-	// DryRun lets the API server check what is written, and store nothing.
+	// DryRun makes the API server check each write and store nothing.
 	DryRun bool
 }
 
@@ -60,12 +61,7 @@ func (q *Client) Send(ctx context.Context, request *rest.Request, answer any) er
 	if q.DryRun {
 		request = request.Param("dryRun", metav1.DryRunAll)
 	}
-	result := request.Do(ctx)
-	raw, err := result.Raw()
-	if err != nil {
-		return result.Error()
-	}
-	return json.Unmarshal(raw, answer)
+	return apiserver.Send(ctx, request, answer)
 }
 
 // List returns all StorageVersionMigrations. If the API server does not know the API, the error says how to install it.
@@ -85,7 +81,8 @@ func (q *Client) List(ctx context.Context) ([]v1alpha1.StorageVersionMigration, 
 const (
 	// pageSize is how many objects are listed with one request.
 	pageSize = 500
-	// maxObjects bounds a list: a cluster has one object per resource, and a server that never ends its list is broken.
+	// maxObjects bounds a list: a cluster has one object per resource, and a list without an end is a fault of the
+	// server.
 	maxObjects = 50_000
 )
 
@@ -125,7 +122,7 @@ func listPages[T any](ctx context.Context, q *Client, path string,
 	}
 }
 
-// Get returns the StorageVersionMigration of a name; nil if there is none.
+// Get returns the StorageVersionMigration of a name, or nil if there is none.
 func (q *Client) Get(ctx context.Context, name string) (*v1alpha1.StorageVersionMigration, error) {
 	path, err := apipath.Join(MigrationsPath, name)
 	if err != nil {
@@ -184,7 +181,7 @@ func isNoObject(err error) bool {
 		status.Status().Details.Name != ""
 }
 
-// Explain turns the error of a request into one with the command that helps; what is what the request does.
+// Explain adds the command that helps to the error of a request. what says what the request does.
 func (q *Client) Explain(what string, err error) error {
 	status, known := apierrors.APIStatus(nil), (*exit.Hint)(nil)
 	switch {
@@ -200,7 +197,7 @@ func (q *Client) Explain(what string, err error) error {
 	return exit.Try(fmt.Errorf("%s at %s: %w", what, q.Host, err), "kubectl version")
 }
 
-// roleFor names the ClusterRole that grants what was forbidden; empty where none of ours does.
+// roleFor names the ClusterRoles of kube-migrator that grant what was forbidden. It is empty if none does.
 func roleFor(err error) string {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) || status.Status().Details == nil ||
@@ -210,13 +207,13 @@ func roleFor(err error) string {
 	return "; the ClusterRole " + install.ViewerRole + " allows reading, " + install.RequesterRole + " also requests"
 }
 
-// ResourceOf is the resource that a migration is about.
+// ResourceOf returns the resource of a migration.
 func ResourceOf(m *v1alpha1.StorageVersionMigration) schema.GroupResource {
 	return schema.GroupResource{Group: m.Spec.Resource.Group, Resource: m.Spec.Resource.Resource}
 }
 
-// Find returns the migrations that words name, each once: all those of a resource, whatever they are called, or the one
-// of a name. The inventory is read only if a word is neither.
+// Find returns the migrations that words name, each once. A word is the name of a migration, or names a resource, all
+// of whose migrations are returned. The inventory is read only if a word is neither.
 func (q *Client) Find(ctx context.Context, command *cobra.Command, words []string,
 	all []v1alpha1.StorageVersionMigration) ([]v1alpha1.StorageVersionMigration, error) {
 	var found []v1alpha1.StorageVersionMigration
@@ -248,7 +245,7 @@ func (q *Client) Find(ctx context.Context, command *cobra.Command, words []strin
 	return found, nil
 }
 
-// NoneOf is the error for a word that names no migration, with the command for a similar name, if there is one.
+// NoneOf returns the error for a word that names no migration, with the command for a similar name, if there is one.
 func (q *Client) NoneOf(command *cobra.Command, word string, all []v1alpha1.StorageVersionMigration) error {
 	err := fmt.Errorf("there is no StorageVersionMigration of %q", word)
 	var names []string
@@ -280,7 +277,7 @@ func Matches(all []v1alpha1.StorageVersionMigration, is func(*v1alpha1.StorageVe
 	return matching
 }
 
-// ConditionOf returns a condition of a migration; nil if it has none of the type.
+// ConditionOf returns the condition of a type, or nil if the migration has none.
 func ConditionOf(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) *v1alpha1.Condition {
 	for i := range m.Status.Conditions {
 		if m.Status.Conditions[i].Type == t {
@@ -296,7 +293,7 @@ func Holds(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) bool {
 	return c != nil && c.Status == metav1.ConditionTrue
 }
 
-// MessageOf is the message of a condition; empty if there is none.
+// MessageOf returns the message of a condition, or "" if there is none.
 func MessageOf(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) string {
 	if c := ConditionOf(m, t); c != nil {
 		return c.Message
@@ -307,7 +304,7 @@ func MessageOf(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) st
 // attempts bounds how often a change is retried after a conflict, and a list whose continue token expired.
 const attempts = 10
 
-// Insist repeats a read and a change until there is no conflict.
+// Insist repeats a function that reads and changes an object until there is no conflict.
 func Insist(ctx context.Context, change func() error) error {
 	var err error
 	for range attempts {
@@ -318,7 +315,7 @@ func Insist(ctx context.Context, change func() error) error {
 	return err
 }
 
-// Release returns the release that the API server says it is: "v1.37.0".
+// Release returns the release of the API server, such as "v1.37.0".
 func (q *Client) Release(ctx context.Context) (string, error) {
 	var version struct {
 		GitVersion string `json:"gitVersion"`

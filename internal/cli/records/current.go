@@ -14,13 +14,13 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
-// Recorded is what the StorageStates of a cluster say about its resources.
+// Recorded is what the StorageStates of a cluster show about its resources.
 type Recorded struct {
 	Known
 	upgrade.Question
 }
 
-// Recorded reads the StorageStates. If they cannot be read, it says so, and nothing is known.
+// Recorded reads the StorageStates. If they cannot be read, it warns, and the result is empty.
 func (q *Client) Recorded(ctx context.Context, inv *inventory.Inventory) Recorded {
 	s := Recorded{Known: Known{Inventory: inv}, Question: upgrade.Question{Program: q.Program, Now: time.Now()}}
 	var err error
@@ -30,21 +30,21 @@ func (q *Client) Recorded(ctx context.Context, inv *inventory.Inventory) Recorde
 	return s
 }
 
-// Finding is the verdict on a resource; ok is false where no StorageState supports it.
+// Finding returns the verdict on a resource. ok is false if it does not come from a StorageState.
 func (s Recorded) Finding(r inventory.Resource) (finding upgrade.Finding, ok bool) {
 	finding = s.Judge(s.Of(r))
 	return finding, finding.Source == upgrade.ByStorageState
 }
 
-// IsCurrent reports whether nothing is left to do about a resource: everything is proven to be stored in the version
-// that the API servers write, and its CustomResourceDefinition claims no other.
+// IsCurrent reports whether a resource needs no migration: it is proven that everything is stored in the version that
+// the API servers write, and status.storedVersions of its CustomResourceDefinition contains no other version.
 func (s Recorded) IsCurrent(r inventory.Resource) bool {
 	finding, ok := s.Finding(r)
 	return ok && finding.Verdict == upgrade.Safe && len(r.Stale()) == 0
 }
 
-// Need tells whether a resource needs to be migrated. Its StorageState knows more than its CustomResourceDefinition
-// does, unless that claims an older version: the claim remains to be removed.
+// Need returns whether a resource needs to be migrated. Its StorageState decides, unless status.storedVersions of its
+// CustomResourceDefinition contains an older version, which only a migration can remove.
 func (s Recorded) Need(r inventory.Resource, objects *inventory.Objects) inventory.Need {
 	need := r.Need(objects)
 	finding, ok := s.Finding(r)
@@ -58,8 +58,8 @@ func (s Recorded) Need(r inventory.Resource, objects *inventory.Objects) invento
 	return inventory.Need{Answer: verdicts[finding.Verdict], Why: finding.Why}
 }
 
-// Spare returns those of the chosen resources that were named or need to be migrated, and how many others there are;
-// --force spares none.
+// Spare returns the chosen resources that the user named or that need to be migrated, and how many others there are.
+// With --force it returns all.
 func (s *Selection) Spare(chosen, named []inventory.Resource,
 	isCurrent func(inventory.Resource) bool) (needed []inventory.Resource, spared int) {
 	for _, r := range chosen {
@@ -75,7 +75,7 @@ func (s *Selection) Spare(chosen, named []inventory.Resource,
 	return needed, spared
 }
 
-// SpareCurrent skips what is current and was not named, and says so.
+// SpareCurrent skips resources that are current and that the user did not name, and reports how many.
 func (q *Client) SpareCurrent(ctx context.Context, s *Selection, inv *inventory.Inventory,
 	chosen []inventory.Resource) ([]inventory.Resource, error) {
 	named, err := inv.FindAll(s.Names)

@@ -19,14 +19,14 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// Known is what was read of a cluster, and of its etcd if the user asked for that.
+// Known contains what was read from a cluster, and from its etcd if the user asked for that.
 type Known struct {
 	Inventory  *inventory.Inventory
 	Migrations []v1alpha1.StorageVersionMigration
 	States     map[schema.GroupResource]*v1alpha1.StorageStateStatus
-	// Declared are the versions that API servers declare that they can decode; nil if that was not read.
+	// Declared are the versions that API servers declare to decode, or nil if they were not read.
 	Declared map[schema.GroupResource][]schema.GroupVersion
-	// Held is what etcd holds; nil if it was not read.
+	// Held is what etcd contains, or nil if etcd was not read.
 	Held map[schema.GroupResource][]upgrade.Held
 }
 
@@ -51,15 +51,15 @@ func (q *Client) ReadStates(ctx context.Context) (
 	return states, installed, nil
 }
 
-// declarationPaths are those of the two StorageVersion APIs: kube-migrator's, and that of Kubernetes, which authors of
-// aggregated API servers may choose.
-var declarationPaths = []string{
-	"/apis/migration.k8s.io/v1alpha1/storageversions", "/apis/internal.apiserver.k8s.io/v1alpha1/storageversions",
-}
+// ServerDeclarationsPath is where a kube-apiserver serves the StorageVersions in which it declares what it can decode.
+const ServerDeclarationsPath = "/apis/internal.apiserver.k8s.io/v1alpha1/storageversions"
 
-// ReadDeclared reads which versions API servers declare that they can decode. Where both APIs have an object of a
-// resource, that of kube-migrator's API counts. An API that is not served declares nothing. One that the user is
-// forbidden to read does not either, unless it is needed: then that is an error.
+// declarationPaths are those of the two StorageVersion APIs: authors of aggregated API servers may choose either.
+var declarationPaths = []string{"/apis/migration.k8s.io/v1alpha1/storageversions", ServerDeclarationsPath}
+
+// ReadDeclared reads which versions API servers declare to decode. If both APIs have an object for a resource, the
+// object of kube-migrator's API counts. The result contains nothing from an API that is not served, or that the user is
+// forbidden to read; if needed is set, the latter is an error.
 func (q *Client) ReadDeclared(ctx context.Context, needed bool) (map[schema.GroupResource][]schema.GroupVersion, error) {
 	all := map[schema.GroupResource][]schema.GroupVersion{}
 	for _, path := range declarationPaths {
@@ -156,7 +156,7 @@ func (k *Known) served() (all []upgrade.Facts) {
 	return all
 }
 
-// Of puts together what is known of one resource, under any of its names.
+// Of returns the facts about one resource, under any of its names.
 func (k *Known) Of(r inventory.Resource) upgrade.Facts {
 	f := upgrade.Facts{
 		Resource: r.GroupResource, Kind: r.Kind, Aggregated: r.Origin == migrate.Aggregated,
@@ -174,7 +174,7 @@ func (k *Known) Of(r inventory.Resource) upgrade.Facts {
 	for _, name := range NamesOf(r) {
 		if state := k.States[name]; state != nil && f.State == nil {
 			f.State = state
-			// else there may be servers that declare nothing
+			// otherwise there may be servers that declare nothing
 			if f.Aggregated && state.Evidence == migrate.Declared.String() {
 				f.Decodable = k.Declared[name]
 			}
@@ -192,8 +192,8 @@ func NamesOf(r inventory.Resource) (names []schema.GroupResource) {
 	return names
 }
 
-// unserved are resources that StorageStates, StorageVersionMigrations or etcd know, and that the API server does not
-// have.
+// unserved returns the facts about resources that the API server does not serve, and that are in StorageStates,
+// StorageVersionMigrations or etcd.
 func (k *Known) unserved() (all []upgrade.Facts) {
 	served := map[schema.GroupResource]bool{}
 	for _, r := range k.Inventory.Resources {
@@ -233,14 +233,14 @@ func (k *Known) unserved() (all []upgrade.Facts) {
 	return all
 }
 
-// HeldOf sorts what etcd holds by resource.
+// HeldOf groups the contents of etcd by resource.
 func HeldOf(report *etcdaudit.Report) map[schema.GroupResource][]upgrade.Held {
 	held := map[schema.GroupResource][]upgrade.Held{}
 	for _, row := range report.Rows {
 		if row.Comparison == etcdaudit.NoObject {
 			continue
 		}
-		gv, _ := schema.ParseGroupVersion(row.APIVersion) // the audit has seen that it parses
+		gv, _ := schema.ParseGroupVersion(row.APIVersion) // the audit has parsed it
 		resource := schema.ParseGroupResource(row.Resource)
 		held[resource] = append(held[resource], upgrade.Held{Version: gv, Kind: row.Kind, Objects: row.Objects,
 			Opaque: row.APIVersion == ""})

@@ -16,12 +16,12 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// Selection is which resources a command migrates.
+// Selection selects the resources that a command migrates.
 type Selection struct {
 	Names            []string
 	All              bool
 	Include, Exclude []string
-	// Force includes what needs no migration.
+	// Force includes resources that need no migration.
 	Force bool
 }
 
@@ -44,7 +44,7 @@ func (s *Selection) Check(command *cobra.Command) error {
 	return nil
 }
 
-// Arguments are the words that make this selection again, for a run that goes on.
+// Arguments returns the arguments that make the same selection, for the command that continues a run.
 func (s *Selection) Arguments() []string {
 	words := append([]string{}, s.Names...)
 	if s.All {
@@ -62,8 +62,8 @@ func (s *Selection) Arguments() []string {
 	return append(words, "--resume")
 }
 
-// From returns the selected resources: those that were named in their order, then the others by risk. A resource
-// that was named and cannot be migrated is an error; among the others those that cannot are left out.
+// From returns the selected resources: first those that the user named, in that order, then the others by risk. It is
+// an error if a named resource cannot be migrated; others that cannot are omitted.
 func (s *Selection) From(all *inventory.Inventory) (chosen []inventory.Resource, left []inventory.Resource, err error) {
 	chosen, err = all.FindAll(s.Names)
 	if err != nil {
@@ -91,8 +91,8 @@ func (s *Selection) From(all *inventory.Inventory) (chosen []inventory.Resource,
 	return chosen, left, nil
 }
 
-// Scope is which resources a report is about: those of names, else all but those that patterns, or the installation,
-// leave out.
+// Scope determines the resources of a report: those that the user named, otherwise all that neither patterns nor the
+// installation exclude.
 type Scope struct {
 	Names            []string
 	Include, Exclude []string
@@ -106,7 +106,7 @@ func (s *Scope) Add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.Exclude, "exclude", nil, "Skip resources that match a pattern of full names")
 }
 
-// Check returns an error for flags that make no sense, before anything is sent.
+// Check returns an error for flags that contradict one another. It sends no request.
 func (s *Scope) Check(command *cobra.Command) error {
 	for _, flag := range []string{"include", "exclude"} {
 		if err := arg.Exclusive(command, arg.Resource, flag); err != nil {
@@ -119,7 +119,7 @@ func (s *Scope) Check(command *cobra.Command) error {
 	return nil
 }
 
-// Holds reports whether a resource of these names is in scope. An installation's exclusion gives way to --include.
+// Holds reports whether a resource of these names is in scope. --include overrides the exclusions of the installation.
 func (s *Scope) Holds(names []string, excluded bool) bool {
 	included := inventory.Matches(s.Include, names...)
 	return (included || len(s.Include) == 0 && !excluded) && !inventory.Matches(s.Exclude, names...)

@@ -133,6 +133,9 @@ func (m *Migration) text(b *strings.Builder) {
 		fmt.Fprintf(b, "  ownership   %s objects lost their managedFields: the API server drops them if an object is too "+
 			"large for etcd with them or, before 1.37, if they name a version that it cannot convert the object to\n", Count(c.ManagedFieldsDropped))
 	}
+	if r.SpreadOver > 0 {
+		fmt.Fprintf(b, "  servers     the patches were spread over %d API servers\n", r.SpreadOver)
+	}
 	if r.Verified {
 		fmt.Fprintf(b, "  verified    by a second pass in which every object stayed as it was\n")
 	}
@@ -268,6 +271,9 @@ func Line(p migrate.Progress, objectsPerSecond float64) string {
 		fmt.Fprintf(&b, "  ETA %s", Duration(time.Duration(float64(left)/objectsPerSecond*float64(time.Second))))
 	}
 	fmt.Fprintf(&b, "  %d in flight", p.Pace.InFlightLimit)
+	if p.Pace.Servers > 0 {
+		fmt.Fprintf(&b, " at %d servers", p.Pace.Servers)
+	}
 	if p.Counts.Failed > 0 {
 		fmt.Fprintf(&b, "  %s failed", Count(p.Counts.Failed))
 	}

@@ -232,7 +232,8 @@ func (r ProgressResource) row(now time.Time) []string {
 	}
 }
 
-// shownStatus is the status, with a word for a success that proves nothing any more.
+// shownStatus is the status. A success whose resource is unsafe now, because another version was written since, is
+// shown as Outdated.
 func (r ProgressResource) shownStatus() string {
 	if r.Status == "Succeeded" && r.Verdict == upgrade.Unsafe {
 		return "Outdated"

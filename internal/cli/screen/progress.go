@@ -19,8 +19,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
-// Progress shows the progress of a cluster again and again: on a terminal it overwrites what it showed before,
-// elsewhere it writes what has changed.
+// Progress shows the progress of a cluster repeatedly. On a terminal it overwrites what it showed before, elsewhere it
+// writes what has changed.
 type Progress struct {
 	Out io.Writer
 	// Terminal is Out if that is a terminal, else nil.
@@ -31,7 +31,7 @@ type Progress struct {
 	last  map[string]string
 }
 
-// Show shows the progress as it is now.
+// Show shows the current progress.
 func (s *Progress) Show(p render.Progress) error {
 	style, width := Style(s.Terminal)
 	if width == 0 {
@@ -48,7 +48,7 @@ func (s *Progress) Show(p render.Progress) error {
 	if err := p.Write(&b, s.Format, style); err != nil {
 		return err
 	}
-	if p.Unfinished() { // what it came to is shown as a whole
+	if p.Unfinished() { // otherwise End shows the complete result
 		text := clip(b.Bytes()[begin:], width, height(s.Terminal))
 		b.Truncate(begin)
 		b.Write(text)
@@ -59,7 +59,7 @@ func (s *Progress) Show(p render.Progress) error {
 	return err
 }
 
-// height is the number of rows of a terminal; 0 if there is none, or it does not say.
+// height returns the number of rows of a terminal, or 0 if it is unknown.
 func height(terminal *os.File) int {
 	if terminal == nil {
 		return 0
@@ -71,10 +71,10 @@ func height(terminal *os.File) int {
 	return height
 }
 
-// wideEnough is how many columns a terminal needs for bars.
+// wideEnough is the number of columns that a terminal needs for bars.
 const wideEnough = 110
 
-// Style is how progress is shown on a terminal, which is nil if there is none; width is its width, else 0.
+// Style returns how progress is shown on a terminal, which is nil if there is none, and the width of the terminal or 0.
 func Style(terminal *os.File) (style render.ProgressStyle, width int) {
 	if terminal == nil {
 		return style, 0
@@ -86,8 +86,8 @@ func Style(terminal *os.File) (style render.ProgressStyle, width int) {
 	return render.ProgressStyle{Bars: width >= wideEnough, Colors: os.Getenv("NO_COLOR") == ""}, width
 }
 
-// workFirst puts what is at work before what waits and what has ended: on a terminal with fewer rows than resources it
-// is what one wants to see.
+// workFirst sorts migrations that are running before those that wait or have ended, because a terminal may have fewer
+// rows than there are resources.
 func workFirst(p render.Progress) render.Progress {
 	rank := func(r render.ProgressResource) int {
 		switch {
@@ -105,8 +105,8 @@ func workFirst(p render.Progress) render.Progress {
 	return p
 }
 
-// clip leaves lines out of the middle of a text until it can be painted over on a terminal of a height; the first lines
-// and the last one stay.
+// clip removes lines from the middle of a text until it fits on a terminal of the given height, where it can be
+// overwritten. It keeps the first lines and the last one.
 func clip(text []byte, width, height int) []byte {
 	if height < 4 || rowsOf(text, width) < height {
 		return text
@@ -124,8 +124,8 @@ func clip(text []byte, width, height int) []byte {
 	return append(append(clipped, "…\n"...), last...)
 }
 
-// rowsOf is how many rows a text takes on a terminal that folds long lines. Escape sequences count as text: a sentence
-// in color is short enough for that not to matter.
+// rowsOf returns how many rows a text takes on a terminal that folds long lines. It counts escape sequences as text: a
+// colored sentence is so short that this does not matter.
 func rowsOf(text []byte, width int) (rows int) {
 	for line := range bytes.Lines(text) {
 		rows += 1 + max(0, len(bytes.Runes(bytes.TrimRight(line, "\n")))-1)/max(width, 1)
@@ -153,7 +153,7 @@ func (s *Progress) log(p render.Progress) error {
 	return nil
 }
 
-// End shows the result, unless it is on the terminal already.
+// End shows the result, unless the terminal already shows it.
 func (s *Progress) End(p render.Progress) error {
 	if _, width := Style(s.Terminal); width > 0 {
 		return nil

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package screen shows progress while it changes: on a terminal in place, elsewhere as lines of a log.
+// Package screen shows progress while it changes: on a terminal it overwrites, elsewhere it writes the lines of a log.
 package screen
 
 import (
@@ -22,18 +22,18 @@ import (
 const (
 	repaintEvery = 200 * time.Millisecond // on a terminal
 	logEvery     = 5 * time.Second        // elsewhere
-	rateWindow   = 10 * time.Second       // over which the shown rate is taken
+	rateWindow   = 10 * time.Second       // the shown rate is the average over this time
 )
 
-// Sweeps shows the progress of sweeps, one after the other: on a terminal one line that is overwritten, elsewhere a new
-// line whenever something has changed.
+// Sweeps shows the progress of sweeps, one after the other. On a terminal it overwrites one line, elsewhere it writes a
+// new line when something has changed.
 type Sweeps struct {
 	Out io.Writer
 	// Terminal is Out if that is a terminal, else nil.
 	Terminal *os.File
 	// SettleTime is --settle-time.
 	SettleTime time.Duration
-	// last is the line that was written last; explained is set once the wait for the API servers was explained.
+	// last is the line that was written last. explained means that the wait for the API servers has been explained.
 	last      string
 	explained bool
 }
@@ -73,7 +73,7 @@ func (l *Sweeps) Show(ctx context.Context, name string, sweep *migrate.Sweep) {
 	}
 }
 
-// log writes the line of a sweep, unless it is the one that was written last.
+// log writes the line of a sweep, unless it is the same as the last one.
 func (l *Sweeps) log(name string, p migrate.Progress, rate float64) {
 	line := name + "  " + render.Line(p, rate)
 	if line == l.last {
@@ -86,7 +86,7 @@ func (l *Sweeps) log(name string, p migrate.Progress, rate float64) {
 	}
 }
 
-// explanation says, the first time that a sweep waits, for how long and why; else it is empty.
+// explanation returns for how long and why a sweep waits, or "" if that was explained before.
 func (l *Sweeps) explanation(p migrate.Progress) string {
 	if p.Phase != migrate.Waiting || l.explained {
 		return ""
