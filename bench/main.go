@@ -69,14 +69,19 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.scenarios, "scenario", "", "scenarios, separated by commas; all if empty")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often every contestant runs; a scenario that needs more has more")
 	flags.BoolVar(&o.quick, "quick", false, "few objects and one round: shows that everything works, measures nothing")
-	flags.BoolVar(&o.million, "million", false, "S8 goes up to a million objects, which takes hours")
+	flags.BoolVar(&o.million, "million", false, "S4, S8 and S10b go up to a million objects, which takes hours")
 	flags.DurationVar(&o.runTimeout, "run-timeout", time.Hour, "bound of one contestant's run")
 	return o, flags.Parse(args)
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) > 0 && args[0] == contestant.GenerateCommand {
-		return contestant.Generate(ctx, args[1:])
+	if len(args) > 0 {
+		switch args[0] {
+		case contestant.GenerateCommand:
+			return contestant.Generate(ctx, args[1:])
+		case contestant.DecodeCommand:
+			return contestant.Decode(os.Stdin, os.Stdout)
+		}
 	}
 	o, err := parse(args)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/bench/lab"
@@ -23,6 +24,7 @@ import (
 // Names of the contestants, as tables and JSON have them.
 const (
 	Ours            = "kube-migrator"
+	OursByDefault   = "kube-migrator with its default bounds"
 	InTree          = "in-tree"
 	External        = "kube-storage-version-migrator"
 	ExternalLimited = "kube-storage-version-migrator, as shipped"
@@ -90,10 +92,39 @@ func (w *Workshop) Binary() string { return w.binary }
 // KubeMigrator is the measured kube-migrator as a user runs it, but for a settle time of a second. It is not tuned by
 // hand.
 func (w *Workshop) KubeMigrator(flags ...string) Contestant {
+	return w.kubeMigrator(Ours, slices.Concat(fullSpeed, flags))
+}
+
+// GentleKubeMigrator is kube-migrator with its default bounds.
+func (w *Workshop) GentleKubeMigrator() Contestant { return w.kubeMigrator(OursByDefault, nil) }
+
+// fullSpeed removes the default bounds of the load.
+var fullSpeed = []string{"--max-rate=0", "--max-in-flight=0"}
+
+func (w *Workshop) kubeMigrator(name string, flags []string) Contestant {
+	return Contestant{Name: name, Migrate: func(ctx context.Context, r Run) error {
+		return Finish(ctx, r.Lab, r.Watch, w.binary, migrateArgs(r, flags)...)
+	}}
+}
+
+func migrateArgs(r Run, flags []string) []string {
+	return append([]string{"migrate", r.Objects.FullName(), "--kubeconfig=" + r.Kubeconfig, "--settle-time=1s"}, flags...)
+}
+
+// Killed is kube-migrator, killed (SIGKILL) when it has migrated half of the objects, and started again with --resume.
+func (w *Workshop) Killed(flags ...string) Contestant {
+	flags = slices.Concat(fullSpeed, flags)
 	return Contestant{Name: Ours, Migrate: func(ctx context.Context, r Run) error {
-		args := append([]string{"migrate", r.Objects.FullName(), "--kubeconfig=" + r.Kubeconfig, "--settle-time=1s"},
-			flags...)
-		return Finish(ctx, r.Lab, r.Watch, w.binary, args...)
+		p, err := Start(ctx, r.Lab, r.Watch, w.binary, migrateArgs(r, flags)...)
+		if err != nil {
+			return err
+		}
+		err = p.Await(ctx, func() (bool, error) { return r.Objects.Current(ctx, r.Count/2) })
+		p.Stop()
+		if err != nil {
+			return fmt.Errorf("wait for half of the objects: %w", err)
+		}
+		return Finish(ctx, r.Lab, r.Watch, w.binary, migrateArgs(r, append(flags, "--resume"))...)
 	}}
 }
 

@@ -34,11 +34,13 @@ const (
 // Forms of a request. None of them changes anything on its own account.
 var (
 	merge = Form{Name: "merge patch {}", method: http.MethodPatch, contentType: mergePatch, body: "{}"}
+	apply = Form{Name: "apply of no field", method: http.MethodPatch, contentType: "application/apply-patch+yaml",
+		applies: true}
 	forms = []Form{
 		merge,
 		{Name: "strategic merge patch {}", method: http.MethodPatch, contentType: strategicPatch, body: "{}"},
 		{Name: "JSON patch []", method: http.MethodPatch, contentType: "application/json-patch+json", body: "[]"},
-		{Name: "apply of no field", method: http.MethodPatch, contentType: "application/apply-patch+yaml", applies: true},
+		apply,
 		{Name: "PUT of what was read", method: http.MethodPut, contentType: "application/json", reads: true},
 		{Name: "/status merge patch {}", method: http.MethodPatch, subresource: "/status", contentType: mergePatch,
 			body: "{}"},
@@ -55,12 +57,13 @@ func FormsOf(k lab.Kind) []Form {
 	})
 }
 
-// Best is the form that kube-migrator sends: a strategic merge patch where there is one.
+// Best is the form that kube-migrator sends: a strategic merge patch for built-in types, and an apply for custom
+// resources.
 func Best(k lab.Kind) Form {
 	if k.CRD == "" {
 		return forms[1]
 	}
-	return merge
+	return apply
 }
 
 // formNamed finds a form.

@@ -82,36 +82,28 @@ func (w *Workshop) InTreeMigrator(ctx context.Context) (Contestant, error) {
 		return Contestant{}, err
 	}
 	return Contestant{Name: InTree, Migrate: func(ctx context.Context, r Run) error {
-		p, err := Start(ctx, r.Lab, r.Watch, binary, append([]string{"--kubeconfig=" + r.Kubeconfig,
-			"--leader-elect=false", "--secure-port=0",
-			"--controllers=garbage-collector-controller,storage-version-migrator-controller"}, unlimited...)...)
+		p, err := Start(ctx, r.Lab, r.Watch, binary, inTreeFlags(r.Kubeconfig)...)
 		if err != nil {
 			return err
 		}
 		defer p.Stop()
-		touched := false
+		touch := touchOnce()
 		return migrateBy(ctx, r, p, inTreePath, Request{
 			APIVersion: "storagemigration.k8s.io/v1",
 			Spec:       RequestSpec{map[string]string{"group": r.Objects.Group, "resource": r.Objects.Plural}},
-		}, func(a answer) error {
-			// It waits until its cache is as new as this resourceVersion, which in a quiet cluster takes a minute.
-			if touched || a.Status.ResourceVersion == "" {
-				return nil
-			}
-			touched = true
-			return r.Objects.Touch(ctx)
-		})
+		}, func(a answer) error { return touch(ctx, r.Objects, a) })
 	}}, nil
+}
+
+func inTreeFlags(kubeconfig string) []string {
+	return append([]string{"--kubeconfig=" + kubeconfig, "--leader-elect=false", "--secure-port=0",
+		"--controllers=garbage-collector-controller,storage-version-migrator-controller"}, unlimited...)
 }
 
 // ExternalMigrator is kube-storage-version-migrator's migrator. It is built, and its CRD installed, from the module that
 // externalDir pins. limited keeps the limit on requests that it is shipped with.
 func (w *Workshop) ExternalMigrator(ctx context.Context, limited bool) (Contestant, error) {
-	binary, err := w.build(ctx, "kube-storage-version-migrator", externalDir, externalModule+"/cmd/migrator")
-	if err != nil {
-		return Contestant{}, err
-	}
-	dir, err := goTool(ctx, externalDir, "list", "-m", "-f", "{{.Dir}}", externalModule)
+	binary, manifest, err := w.external(ctx)
 	if err != nil {
 		return Contestant{}, err
 	}
@@ -119,7 +111,6 @@ func (w *Workshop) ExternalMigrator(ctx context.Context, limited bool) (Contesta
 	if limited {
 		name, flags = ExternalLimited, shipped
 	}
-	manifest := filepath.Join(strings.TrimSpace(dir), "manifests", "storage_migration_crd.yaml")
 	return Contestant{
 		Name:    name,
 		Prepare: func(ctx context.Context, l *lab.Lab) error { return install(ctx, l, manifest) },
@@ -136,6 +127,19 @@ func (w *Workshop) ExternalMigrator(ctx context.Context, limited bool) (Contesta
 			}, func(answer) error { return nil })
 		},
 	}, nil
+}
+
+// external returns the paths of the migrator and of its CRD.
+func (w *Workshop) external(ctx context.Context) (binary, manifest string, err error) {
+	binary, err = w.build(ctx, "kube-storage-version-migrator", externalDir, externalModule+"/cmd/migrator")
+	if err != nil {
+		return "", "", err
+	}
+	dir, err := goTool(ctx, externalDir, "list", "-m", "-f", "{{.Dir}}", externalModule)
+	if err != nil {
+		return "", "", err
+	}
+	return binary, filepath.Join(strings.TrimSpace(dir), "manifests", "storage_migration_crd.yaml"), nil
 }
 
 // install creates a CRD from a file and waits until its resource is served. One that is there already is left alone.

@@ -27,6 +27,7 @@ type Lab struct {
 	client  *http.Client
 	// filled tells for each folder in etcd how many objects MakeOld left there.
 	filled map[string]int
+	limits *limits // nil: none
 }
 
 // Start starts a cluster. It ends with Stop.
@@ -47,6 +48,7 @@ func Start(ctx context.Context, options testbed.Options) (*Lab, error) {
 func (l *Lab) Stop() {
 	l.client.CloseIdleConnections()
 	l.Cluster.Stop()
+	l.limits.remove()
 }
 
 // Do sends a request with a JSON body (nil for none; a merge patch where the method is PATCH) to the first server as

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
 // Counters are what API servers count of themselves, summed over all of a cluster.
@@ -32,16 +34,36 @@ func (c Counters) minus(earlier Counters) Counters {
 // Count reads the metrics of all API servers.
 func (l *Lab) Count(ctx context.Context, k Kind) (c Counters, err error) {
 	for _, server := range l.Cluster.Servers {
-		status, metrics, err := server.Do(ctx, http.MethodGet, "/metrics", nil)
-		if err != nil {
-			return c, fmt.Errorf("read metrics: %w", err)
+		if err := c.addServer(ctx, server, k); err != nil {
+			return c, err
 		}
-		if status != http.StatusOK {
-			return c, fmt.Errorf("read metrics: status %d", status)
-		}
-		c.add(string(metrics), k)
 	}
 	return c, nil
+}
+
+// WritesOfEach reads how many writes each API server has answered.
+func (l *Lab) WritesOfEach(ctx context.Context, k Kind) (writes []float64, err error) {
+	for _, server := range l.Cluster.Servers {
+		var c Counters
+		if err := c.addServer(ctx, server, k); err != nil {
+			return nil, err
+		}
+		writes = append(writes, c.Writes)
+	}
+	return writes, nil
+}
+
+// addServer adds the counters of one server.
+func (c *Counters) addServer(ctx context.Context, server *testbed.Server, k Kind) error {
+	status, metrics, err := server.Do(ctx, http.MethodGet, "/metrics", nil)
+	if err != nil {
+		return fmt.Errorf("read metrics: %w", err)
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("read metrics: status %d", status)
+	}
+	c.add(string(metrics), k)
+	return nil
 }
 
 // add adds the counters of one server's metrics.

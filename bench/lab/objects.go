@@ -25,6 +25,8 @@ type Objects struct {
 	// template is an object as the API server shows it, whose name and UID are templateName and uid.
 	template []byte
 	uid      string
+	// current is the template as the API server stores it now.
+	current []byte
 }
 
 const templateName = "bench-0000000"
@@ -67,8 +69,9 @@ func (o *Objects) make(ctx context.Context, payloadBytes int) (int, error) {
 		switch {
 		case err != nil:
 			return false, err
-		case status == http.StatusNotFound || status == http.StatusConflict:
-			return false, nil // the namespace default, or the deletion of the one before, is on its way
+		case status == http.StatusNotFound || status == http.StatusConflict || status == http.StatusServiceUnavailable:
+			// The namespace default, the deletion of the one before, or the storage of a new CRD is on its way.
+			return false, nil
 		case status != http.StatusCreated:
 			return false, fmt.Errorf("create template: %d: %s", status, answer)
 		}
@@ -85,6 +88,9 @@ func (o *Objects) make(ctx context.Context, payloadBytes int) (int, error) {
 	}
 	o.template = append(o.template, '\n')
 	o.Bytes = len(o.template)
+	if o.current, err = o.lab.Cluster.Raw(ctx, o.Key(0)); err != nil {
+		return 0, err
+	}
 	return o.Bytes, o.lab.Cluster.DeleteRaw(ctx, o.Key(0))
 }
 
@@ -92,10 +98,25 @@ func (o *Objects) make(ctx context.Context, payloadBytes int) (int, error) {
 func (o *Objects) Key(i int) string { return o.folder() + ObjectName(i) }
 
 // value is object number i in its old form.
-func (o *Objects) value(i int) []byte {
+func (o *Objects) value(i int) []byte { return o.like(o.template, i) }
+
+// like is object number i in the form of a template. Names and UIDs are as long as those of the template.
+func (o *Objects) like(template []byte, i int) []byte {
 	uid := fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i)
-	value := bytes.Replace(o.template, []byte(o.uid), []byte(uid), 1)
+	value := bytes.Replace(template, []byte(o.uid), []byte(uid), 1)
 	return bytes.Replace(value, []byte(templateName), []byte(ObjectName(i)), 1)
+}
+
+// Fill stores n objects, the first of them in their old form and all others in the current one. It waits for no watch
+// cache.
+func (o *Objects) Fill(ctx context.Context, n, old int) error {
+	o.lab.filled[o.folder()] = n
+	return o.lab.Cluster.PutRaws(ctx, n, o.Bytes, func(i int) (string, []byte, error) {
+		if i < old {
+			return o.Key(i), o.value(i), nil
+		}
+		return o.Key(i), o.like(o.current, i), nil
+	})
 }
 
 // MakeOld stores the first n objects in their old form and removes all others. It returns etcd's revision once every
@@ -151,7 +172,7 @@ func CRDPath(name string) string { return CRDs + "/" + name }
 
 // settled returns when the watch caches of both versions of every server have seen a revision.
 func (o *Objects) settled(ctx context.Context, revision int64) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute) // a million objects take minutes
 	defer cancel()
 	for _, path := range []string{o.oldPath(), o.Path()} {
 		path += "?limit=1&resourceVersionMatch=NotOlderThan&resourceVersion=" + strconv.FormatInt(revision, 10)
@@ -185,6 +206,15 @@ func (o *Objects) Begun(ctx context.Context, after int64) (bool, error) {
 		return false, fmt.Errorf("read the first object: %w", err)
 	}
 	return len(response.Kvs) > 0 && response.Kvs[0].ModRevision > after, nil
+}
+
+// Current tells whether object number i is stored in the current form.
+func (o *Objects) Current(ctx context.Context, i int) (bool, error) {
+	response, err := o.lab.Cluster.Etcd.Client().Get(ctx, o.Key(i))
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", o.Key(i), err)
+	}
+	return len(response.Kvs) > 0 && o.stored(response.Kvs[0].Value), nil
 }
 
 // Progress is how far a migration has come.

@@ -23,6 +23,8 @@ type Rule struct {
 	// Target of the median: at least, or with AtMost at most. 0 means that there is none.
 	Target float64
 	AtMost bool
+	// Digits after the point in tables. 0 means two.
+	Digits int
 }
 
 // Ratio is what came of a rule in one case.
@@ -37,6 +39,8 @@ type Ratio struct {
 	Target  float64 `json:"target,omitempty"`
 	AtMost  bool    `json:"atMost,omitempty"`
 	Reached bool    `json:"reached,omitempty"`
+	// Digits after the point in tables. 0 means two.
+	Digits int `json:"digits,omitempty"`
 }
 
 // Compare computes the ratios of rules, each from the measurements of one round, in which the cluster was the same.
@@ -54,7 +58,7 @@ func (r *Report) Compare(rules ...Rule) {
 }
 
 func (r *Report) compare(rule Rule, name string) (Ratio, bool) {
-	ratio := Ratio{Name: rule.Name, Case: name, Target: rule.Target, AtMost: rule.AtMost}
+	ratio := Ratio{Name: rule.Name, Case: name, Target: rule.Target, AtMost: rule.AtMost, Digits: rule.Digits}
 	if rule.OthersFigure == "" {
 		rule.OthersFigure = rule.Figure
 	}

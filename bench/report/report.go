@@ -104,6 +104,8 @@ const (
 	RequestsPerSecond  Figure = "requestsPerSecond"
 	SecondsToFall      Figure = "secondsUntilTheRateFell"
 	SecondsToRecover   Figure = "secondsUntilTheRateWasBack"
+	MostPatches        Figure = "patchesOfTheServerWithTheMost"
+	FewestPatches      Figure = "patchesOfTheServerWithTheFewest"
 )
 
 // Add adds a measurement.

@@ -106,6 +106,21 @@ func TestMarkdownShowsMediansWithTheirSpread(t *testing.T) {
 	}
 }
 
+func TestARatioThatMustBeCloseToOneIsShownWithMoreDigits(t *testing.T) {
+	r := &Report{}
+	for _, m := range []Measurement{{Case: "whole", Figures: Figures{RequestsPerObject: 1.01}},
+		{Case: "killed", Figures: Figures{RequestsPerObject: 1.0105}}} {
+		m.Contestant, m.Round = "ours", 1
+		r.Add(m)
+	}
+	r.Compare(Rule{Name: "requests", Case: "killed", ToCase: "whole", Figure: RequestsPerObject, Of: "ours",
+		Others: []string{"ours"}, Target: 1.001, AtMost: true, Digits: 4})
+	text := strings.Join(strings.Fields(r.Markdown()), " ")
+	if want := "| requests | killed | 1.0005 (1.0005–1.0005) | ≤ 1.0010 | reached |"; !strings.Contains(text, want) {
+		t.Errorf("the text lacks %q:\n%s", want, r.Markdown())
+	}
+}
+
 func TestACheckIsYesOnlyIfItIsInEveryRound(t *testing.T) {
 	r := &Report{}
 	for round, yes := range []bool{true, false, true} {

@@ -4,6 +4,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,6 +42,8 @@ var columns = []struct {
 	{RequestsPerSecond, "requests/s", 1, 2},
 	{SecondsToFall, "s until the rate fell", 1, 1},
 	{SecondsToRecover, "s until the rate was back", 1, 1},
+	{MostPatches, "patches, server with the most", 1, 0},
+	{FewestPatches, "patches, server with the fewest", 1, 0},
 }
 
 // Markdown is the report for people. Figures are per object unless the heading says otherwise: the median of the rounds,
@@ -156,19 +159,20 @@ func (r *Report) ratios() string {
 	fmt.Fprintln(w, "| ratio within a round\t| \t| median (lowest–highest)\t| target\t|\t|")
 	fmt.Fprintln(w, "|---\t|---\t|---\t|---\t|---\t|")
 	for _, ratio := range r.Ratios {
-		target, verdict := "", ""
+		target, verdict, digits := "", "", cmp.Or(ratio.Digits, 2)
 		if ratio.Target > 0 {
 			bound := "≥"
 			if ratio.AtMost {
 				bound = "≤"
 			}
-			target, verdict = fmt.Sprintf("%s %.2f", bound, ratio.Target), "missed"
+			target, verdict = fmt.Sprintf("%s %.*f", bound, digits, ratio.Target), "missed"
 			if ratio.Reached {
 				verdict = "reached"
 			}
 		}
-		fmt.Fprintf(w, "| %s\t| %s\t| %.2f (%.2f–%.2f)\t| %s\t| %s\t|\n", ratio.Name, ratio.Case, ratio.Median,
-			ratio.Lowest, ratio.Highest, target, verdict)
+		fmt.Fprintf(w, "| %s\t| %s\t| %s\t| %s\t| %s\t|\n", ratio.Name, ratio.Case,
+			fmt.Sprintf("%.*f (%.*f–%.*f)", digits, ratio.Median, digits, ratio.Lowest, digits, ratio.Highest), target,
+			verdict)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	return out.String()

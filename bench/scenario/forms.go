@@ -60,7 +60,8 @@ func formsOf(ctx context.Context, b *Bench, l *lab.Lab, k lab.Kind, bytes, count
 	if err != nil {
 		return err
 	}
-	h := heat{name: fmt.Sprintf("%s of %d KB", k.Name, max(1, objects.Bytes/1000)), objects: objects, count: count}
+	h := heat{name: fmt.Sprintf("%s of %d KB", k.Name, max(1, objects.Bytes/1000)), objects: objects, count: count,
+		restarts: bytes > 100_000}
 	b.set("requests in flight", fmt.Sprint(inFlight))
 	all := contestant.FormsOf(k)
 	if _, err := b.measure(ctx, l, h, contestant.CeilingOf(all[0], inFlight)); err != nil { // warms the server up

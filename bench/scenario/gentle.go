@@ -36,11 +36,12 @@ func gentle() Scenario {
 			if err != nil {
 				return err
 			}
-			all, err := b.migrators(ctx, lab.Widgets())
+			all, err := b.rivals(ctx, lab.Widgets())
 			if err != nil {
 				return err
 			}
 			all = slices.DeleteFunc(all, func(c contestant.Contestant) bool { return c.Name == contestant.Kubectl })
+			all = append([]contestant.Contestant{b.Workshop.GentleKubeMigrator()}, all...)
 			for _, c := range all {
 				if c.Prepare == nil {
 					continue
@@ -63,7 +64,7 @@ func gentle() Scenario {
 			for _, c := range all {
 				rule := report.Rule{Name: "p99 to that " + alone, Case: while(c), Figure: report.P99Millis, Of: c.Name,
 					Others: []string{alone}, AtMost: true}
-				if c.Name == contestant.Ours {
+				if c.Name == contestant.OursByDefault {
 					rule.Target = 1.2
 				}
 				b.Report.Compare(rule)

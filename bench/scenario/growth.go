@@ -24,13 +24,9 @@ func growth() Scenario {
 				counts = append(counts, 1_000_000)
 			}
 			if b.Quick {
-				counts = []int{100, 300}
+				counts = []int{50, 100}
 			}
-			l, err := b.lab(ctx, testbed.Options{}, lab.ConfigMaps())
-			if err != nil {
-				return err
-			}
-			objects, err := l.NewObjects(ctx, lab.ConfigMaps(), 1<<10)
+			l, objects, err := b.smallConfigMaps(ctx)
 			if err != nil {
 				return err
 			}
@@ -56,4 +52,14 @@ func growth() Scenario {
 			return nil
 		},
 	}
+}
+
+// smallConfigMaps starts a lab with ConfigMaps of 1 KB: objects of which an API server can hold a million.
+func (b *Bench) smallConfigMaps(ctx context.Context) (*lab.Lab, *lab.Objects, error) {
+	l, err := b.lab(ctx, testbed.Options{}, lab.ConfigMaps())
+	if err != nil {
+		return nil, nil, err
+	}
+	objects, err := l.NewObjects(ctx, lab.ConfigMaps(), 1<<10)
+	return l, objects, err
 }

@@ -25,7 +25,7 @@ func idle() Scenario {
 		Name: "S7b", Title: "controllers with nothing to do",
 		Promised: []report.Figure{report.RequestsPerSecond, report.ClientRSSBytes, report.ClientPeakRSSBytes},
 		run: func(ctx context.Context, b *Bench) error {
-			resources := b.scale(300, 10)
+			resources := b.scale(300, 3)
 			l, err := b.lab(ctx, testbed.Options{}, lab.ConfigMaps())
 			if err != nil {
 				return err
@@ -45,9 +45,12 @@ func idle() Scenario {
 				"--image=kube-migrator:bench", "--wait=false"); err != nil {
 				return err
 			}
-			controller, err := contestant.Start(ctx, l, func(int) {}, b.Workshop.Binary(), "controller",
-				"--kubeconfig="+kubeconfig, "--workers=in-process", "--settle-time=1s", "--max-concurrent-migrations=4",
-				"--metrics-bind-address=0", "--health-probe-bind-address=0")
+			flags := []string{"controller", "--kubeconfig=" + kubeconfig, "--workers=in-process", "--settle-time=1s",
+				"--max-concurrent-migrations=4", "--metrics-bind-address=0", "--health-probe-bind-address=0"}
+			if b.Quick {
+				flags = append(flags, "--include=things.*") // not also those of the control plane
+			}
+			controller, err := contestant.Start(ctx, l, func(int) {}, b.Workshop.Binary(), flags...)
 			if err != nil {
 				return err
 			}
@@ -62,7 +65,7 @@ func idle() Scenario {
 				return err
 			}
 			proxy.Forget()
-			window := b.duration(300, 10)
+			window := b.duration(300, 3)
 			begin := time.Now()
 			if err := lab.Pause(ctx, window); err != nil {
 				return err

@@ -17,10 +17,12 @@ func large() Scenario {
 	return Scenario{
 		Name: "S2", Title: "objects of 200 KB", Promised: append(migration(), report.Sent, report.Received),
 		run: func(ctx context.Context, b *Bench) error {
-			for _, of := range []struct {
+			type group struct {
 				kind  lab.Kind
 				count int
-			}{{lab.ConfigMaps(), b.scale(2000, 10)}, {lab.Widgets(), b.scale(500, 10)}} {
+			}
+			groups := []group{{lab.ConfigMaps(), b.scale(2000, 10)}, {lab.Widgets(), b.scale(500, 10)}}
+			for _, of := range groups[:b.scale(len(groups), 1)] {
 				if err := largeOf(ctx, b, of.kind, of.count); err != nil {
 					return err
 				}
@@ -47,7 +49,8 @@ func largeOf(ctx context.Context, b *Bench, k lab.Kind, count int) error {
 	if err != nil {
 		return err
 	}
-	h := heat{name: fmt.Sprintf("%d of kind %s", count, k.Kind), objects: objects, count: count}
+	h := heat{name: fmt.Sprintf("%d of kind %s", count, k.Kind), objects: objects, count: count,
+		restarts: true}
 	ceiling, err := b.ceiling(ctx, l, h, 4, 16, 8)
 	if err != nil {
 		return err

@@ -26,7 +26,8 @@ func latency() Scenario {
 			if err != nil {
 				return err
 			}
-			for _, added := range []time.Duration{0, 5 * time.Millisecond, 30 * time.Millisecond} {
+			distances := []time.Duration{0, 5 * time.Millisecond, 30 * time.Millisecond}
+			for _, added := range distances[:b.scale(len(distances), 2)] {
 				count := b.scale(5000, 50)
 				if added > 10*time.Millisecond {
 					count = b.scale(2000, 50) // a peer that waits for each answer takes minutes
@@ -76,7 +77,7 @@ func newPlace(ctx context.Context, b *Bench, options testbed.Options) (p place, 
 }
 
 func (p place) measure(ctx context.Context, b *Bench, name string, added time.Duration, count int) error {
-	all, err := b.migrators(ctx, p.objects.Kind)
+	all, err := b.rivals(ctx, p.objects.Kind)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -35,8 +36,8 @@ type Scenario struct {
 
 // All are the scenarios, in the order in which they run.
 func All() []Scenario {
-	return []Scenario{forms(), manySmall(), latency(), large(), current(), idle(), gentle(), stall(), growth(), judge(),
-		guard()}
+	return []Scenario{forms(), manySmall(), latency(), large(), installed(), million(), gentle(), stall(), current(),
+		idle(), growth(), spread(), judge(), auditing(), guard(), watchCache()}
 }
 
 // Named returns scenarios by their names, separated by commas; all for "".
@@ -66,7 +67,7 @@ type Bench struct {
 	Workshop *contestant.Workshop
 	// Rounds is how often each contestant runs.
 	Rounds int
-	// Million: S8 goes up to a million objects, which takes hours.
+	// Million: S4, S8 and S10b go up to a million objects, which takes hours.
 	Million bool
 	// Quick: few objects, to show that everything works.
 	Quick    bool
@@ -75,6 +76,7 @@ type Bench struct {
 	RunTimeout time.Duration
 
 	labs []*lab.Lab
+	also report.Figures // what the run that ended last has besides the figures that every one has
 }
 
 // Run runs a scenario and returns an error where a measurement is broken.
@@ -161,6 +163,16 @@ func (b *Bench) migrators(ctx context.Context, k lab.Kind) ([]contestant.Contest
 	return all, nil
 }
 
+// rivals are the migrators, of which a quick run measures kube-migrator and one peer: S1 and S2 show that all of them
+// work.
+func (b *Bench) rivals(ctx context.Context, k lab.Kind) ([]contestant.Contestant, error) {
+	all, err := b.migrators(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	return all[:b.scale(len(all), 2)], nil
+}
+
 // heat is one case: some objects that the contestants migrate in turn.
 type heat struct {
 	name    string
@@ -171,6 +183,9 @@ type heat struct {
 	latency time.Duration
 	// bytes counts what crosses the wire.
 	bytes bool
+	// restarts starts the API server again before each run, unless the run is quick. Its watch cache keeps the latest
+	// events, up to 100,000 of those of the last 75 seconds, and each event of an object of 200 KB takes megabytes.
+	restarts bool
 }
 
 // rotate lets every contestant run once in every round, in an order that rotates.
@@ -200,6 +215,8 @@ func (b *Bench) once(ctx context.Context, l *lab.Lab, h heat, c contestant.Conte
 	}
 	measured := report.Measurement{Case: h.name, X: h.x, Contestant: c.Name, Round: round, Objects: h.count,
 		Bytes: h.objects.Bytes, Figures: figures(m, h.bytes)}
+	maps.Copy(measured.Figures, b.also)
+	b.also = nil
 	b.Report.Add(measured)
 	b.say("%s: %s, round %d: %.0f objects/s, API server %.2f ms per object", h.name, c.Name, round,
 		measured.Figures[report.ObjectsPerSecond], measured.Figures[report.APIServerCPUMillis])
@@ -209,6 +226,11 @@ func (b *Bench) once(ctx context.Context, l *lab.Lab, h heat, c contestant.Conte
 func (b *Bench) measure(ctx context.Context, l *lab.Lab, h heat, c contestant.Contestant) (lab.Measured, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.RunTimeout)
 	defer cancel()
+	if h.restarts && !b.Quick {
+		if err := l.Cluster.Servers[0].Restart(ctx); err != nil {
+			return lab.Measured{}, err
+		}
+	}
 	kubeconfig, err := l.Cluster.Kubeconfig()
 	if err != nil {
 		return lab.Measured{}, err
@@ -239,8 +261,8 @@ func figures(m lab.Measured, bytes bool) report.Figures {
 		report.WholeRunSeconds:    m.Whole.End.Sub(m.Whole.Begin).Seconds(),
 		report.APIServerCPUMillis: millis(m.APIServer), report.EtcdCPUMillis: millis(m.Etcd),
 		report.ClientCPUMillis: millis(m.Client), report.ClientPeakRSSBytes: float64(m.ClientPeakRSSBytes),
-		report.RequestsPerObject: m.Counters.Requests / n, report.AdmissionSteps: m.Counters.AdmissionSteps / n,
-		report.TooManyRequests: m.Counters.TooMany,
+		report.RequestsPerObject: m.Counters.Requests / n, report.WritesPerObject: m.Counters.Writes / n,
+		report.AdmissionSteps: m.Counters.AdmissionSteps / n, report.TooManyRequests: m.Counters.TooMany,
 	}
 	if bytes {
 		f[report.Sent], f[report.Received] = float64(m.Sent)/n, float64(m.Received)/n

@@ -31,7 +31,7 @@ func stall() Scenario {
 			if err != nil {
 				return err
 			}
-			all, err := b.migrators(ctx, lab.Widgets())
+			all, err := b.rivals(ctx, lab.Widgets())
 			if err != nil {
 				return err
 			}
@@ -56,7 +56,7 @@ func stall() Scenario {
 
 // stalled measures one contestant. A peer that fails is a result; kube-migrator must not.
 func (b *Bench) stalled(ctx context.Context, l *lab.Lab, objects *lab.Objects, c contestant.Contestant, round int) error {
-	count := b.scale(30_000, 1500)
+	count := b.scale(30_000, 1000)
 	ctx, cancel := context.WithTimeout(ctx, b.RunTimeout)
 	defer cancel()
 	before, err := objects.MakeOld(ctx, count)
