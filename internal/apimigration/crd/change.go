@@ -5,7 +5,6 @@ package crd
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
@@ -60,9 +59,6 @@ func (e *ClashError) Error() string {
 
 // Upgrade decides about one file. With a RefusedError its outcome is there all the same, to be looked at.
 func (c *Change) Upgrade(ctx context.Context, at, text string, naming Naming, options Options) error {
-	if json.Valid([]byte(text)) {
-		return errJSON(at)
-	}
 	upgraded, err := Upgrade(ctx, at, text, options)
 	if upgraded == nil {
 		return err

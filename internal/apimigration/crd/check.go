@@ -95,6 +95,7 @@ func find(all []*CRD, name string) *CRD {
 // compare judges one CRD; before is nil if it is new.
 func compare(ctx context.Context, before, after *CRD) (*Comparison, error) {
 	c := &Comparison{Name: after.Name, Create: judge(after.CreateProblems(ctx)), Warnings: after.dropped()}
+	c.Warnings = append(c.Warnings, after.unread()...)
 	isNew := notAsked("there is no old one")
 	c.Update, c.Compatible, c.Lossless = isNew, isNew, after.lossless(after.storedVersions())
 	if before == nil {
@@ -109,6 +110,23 @@ func compare(ctx context.Context, before, after *CRD) (*Comparison, error) {
 	c.Lossless = after.lossless(before.storedVersions())
 	c.Warnings = append(c.Warnings, applyWarnings(before, after)...)
 	return c, nil
+}
+
+// unread says what Unread does of every version that is served. A CRD whose schemas cannot be read is not created
+// either, and Create says why.
+func (d *CRD) unread() []string {
+	var all []string
+	for _, version := range d.internal.Spec.Versions {
+		if !version.Served {
+			continue
+		}
+		found, err := d.Unread(version.Name)
+		if err != nil {
+			return nil
+		}
+		all = append(all, found...)
+	}
+	return all
 }
 
 // applyWarnings says where `kubectl apply` does something else than the update that is judged.

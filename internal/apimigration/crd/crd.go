@@ -17,6 +17,7 @@
 package crd
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,14 +29,18 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"sigs.k8s.io/yaml"
 )
 
-// Kind is that of the objects that this package is about.
-const Kind = "CustomResourceDefinition"
+// Kind is that of the objects that this package is about, and apiGroup is their group.
+const (
+	Kind     = "CustomResourceDefinition"
+	apiGroup = v1beta1.GroupName
+)
 
 // CRDs knows the three forms of a CustomResourceDefinition.
 var crds = sync.OnceValue(func() *runtime.Scheme {
@@ -66,9 +71,10 @@ type CRD struct {
 }
 
 // Parse reads one CustomResourceDefinition from JSON or YAML. Fields that the API does not know are no error; see
-// Unknown.
+// Unknown. Strings that Helm fills in are judged as if it had.
 func Parse(from string, raw []byte) (*CRD, error) {
 	scheme := crds()
+	raw = filledIn(raw)
 	codec := serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme, scheme,
 		serializer.SerializerOptions{Yaml: !json.Valid(raw), Strict: true})
 	object, kind, err := codec.Decode(raw, nil, nil)
@@ -162,31 +168,91 @@ func (d *CRD) Converts() bool {
 	return conversion != nil && conversion.Strategy == apiextensions.WebhookConverter
 }
 
+// Structural is the schema by which an API server prunes objects in a version.
+func (d *CRD) Structural(version string) (*structuralschema.Structural, error) {
+	if d.preserves() {
+		return &structuralschema.Structural{
+			Extensions: structuralschema.Extensions{XPreserveUnknownFields: true},
+		}, nil
+	}
+	if !slices.Contains(d.Versions(), version) {
+		return nil, fmt.Errorf("read the schema of %s: it has no version %s", d.From, version)
+	}
+	validation, err := apiextensions.GetSchemaForVersion(d.internal, version)
+	if err != nil {
+		return nil, fmt.Errorf("read the schema of %s: %w", d.From, err)
+	}
+	if validation == nil || validation.OpenAPIV3Schema == nil {
+		return &structuralschema.Structural{}, nil
+	}
+	structural, err := structuralschema.NewStructural(validation.OpenAPIV3Schema)
+	if err != nil {
+		return nil, fmt.Errorf("read the schema of %s in version %s: %w", d.From, version, err)
+	}
+	return structural, nil
+}
+
 // FromCluster reports whether it was read from a cluster, and bears what the API server has given it.
 func (d *CRD) FromCluster() bool {
 	return d.internal.ResourceVersion != "" || d.internal.UID != ""
 }
 
-// CRDs returns the text of each CustomResourceDefinition in a file. Other objects are left out. CRDs in a list,
-// and files that are not YAML, are refused as Upgrade refuses them: their CRDs would be skipped silently.
+// Find reads the CRD of a kind in a file, in the form that CRDs takes.
+func Find(from, file, group, kind string) (*CRD, error) {
+	texts, err := CRDs(from, file)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range texts {
+		d, err := Parse(from, []byte(text))
+		if err != nil {
+			return nil, err
+		}
+		if d.Group() == group && d.Kind() == kind {
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("read %s: it has no %s for %s in %s", from, Kind, kind, group)
+}
+
+// CRDs returns the text of each CustomResourceDefinition in a file as a document of its own, in YAML. Other objects are
+// left out.
 func CRDs(from, file string) ([]string, error) {
 	var found []string
 	for _, part := range split(strings.ReplaceAll(file, "\r\n", "\n")) {
-		var typed struct {
-			APIVersion string `json:"apiVersion"`
-			Kind       string `json:"kind"`
-		}
 		if !isContent(part) {
 			continue
 		}
-		if err := yaml.Unmarshal([]byte(part), &typed); err != nil {
-			return nil, unreadable(from, part, fmt.Errorf("read %s: %w", from, err))
-		}
-		if typed.Kind == Kind && strings.HasPrefix(typed.APIVersion, v1beta1.GroupName+"/") {
-			found = append(found, part)
-		} else if err := listed(from, part); err != nil {
+		texts, err := crdTexts(from, part)
+		if err != nil {
 			return nil, err
 		}
+		found = append(found, texts...)
 	}
 	return found, nil
+}
+
+// crdTexts are the CRDs of one document. One that is the whole of it keeps every byte, unless it is JSON.
+func crdTexts(from, part string) ([]string, error) {
+	d := &document{lines: strings.Split(part, "\n")}
+	var whole map[string]any // the parser stops without an error behind the braces of an action
+	if err := cmp.Or(yaml.Unmarshal([]byte(part), &whole), d.parse()); err != nil {
+		return nil, unreadable(from, part, fmt.Errorf("read %s: %w", from, err))
+	}
+	nodes, err := crdsIn(from, d.root)
+	if err != nil {
+		return nil, err
+	}
+	var texts []string
+	for _, node := range nodes {
+		if node == d.root && !isJSON(part) {
+			return []string{part}, nil
+		}
+		text, err := inBlocks(node)
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, text)
+	}
+	return texts, nil
 }

@@ -187,4 +187,7 @@ func TestARealServerDropsNothingBecauseOfAnUpgradedCRD(t *testing.T) {
 	if diff := cmp.Diff(content(created), content(read)); diff != "" {
 		t.Errorf("a new object (-written +read):\n%s", diff)
 	}
+	t.Run("and nothing of what a Go program has written", func(t *testing.T) {
+		(&server{t: t, cluster: cluster}).checkGoType()
+	})
 }

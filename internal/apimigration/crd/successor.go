@@ -39,8 +39,8 @@ func Succeed(ctx context.Context, from, file string, succession Succession) (*Up
 			lead = part
 			continue
 		}
-		d, err := newDocument(part)
-		if err != nil || !succession.isAbout(d) {
+		d := succession.documentIn(from, part)
+		if d == nil {
 			lead = ""
 			continue
 		}
@@ -63,6 +63,20 @@ func Succeed(ctx context.Context, from, file string, succession Succession) (*Up
 	}
 	return nil, fmt.Errorf("make a CRD after %s: it has no %s for %s in %s", from, Kind,
 		succession.Kind, succession.Group)
+}
+
+// documentIn is the old CRD if a part of a file has it, alone or in a list; nil otherwise.
+func (s Succession) documentIn(from, part string) *document {
+	texts, err := crdTexts(from, part)
+	if err != nil {
+		return nil // it is not the old CRD, and the new one has a file of its own
+	}
+	for _, text := range texts {
+		if d, err := newDocument(text); err == nil && s.isAbout(d) {
+			return d
+		}
+	}
+	return nil
 }
 
 func (s Succession) isAbout(d *document) bool {

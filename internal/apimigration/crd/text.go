@@ -105,9 +105,18 @@ func (d *document) afterDash(item *yaml.Node) bool {
 	return strings.TrimSpace(d.lines[item.Line-1][:item.Column-1]) == "-"
 }
 
-// inBlocks writes the document again without braces. It is for what was written in braces: comments stay, the layout
-// cannot.
+// inBlocks writes the document again without braces.
 func (d *document) inBlocks() (*document, error) {
+	text, err := inBlocks(d.top)
+	if err != nil {
+		return nil, err
+	}
+	blocks := &document{lines: strings.Split(text, "\n")}
+	return blocks, blocks.parse()
+}
+
+// inBlocks is a node as text without braces. It is for what was written in braces: comments stay, the layout cannot.
+func inBlocks(node *yaml.Node) (string, error) {
 	var unfold func(n *yaml.Node)
 	unfold = func(n *yaml.Node) {
 		if len(n.Content) > 0 {
@@ -117,15 +126,14 @@ func (d *document) inBlocks() (*document, error) {
 			unfold(child)
 		}
 	}
-	unfold(d.top)
+	unfold(node)
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(d.top); err != nil {
-		return nil, fmt.Errorf("write YAML: %w", err)
+	if err := encoder.Encode(node); err != nil {
+		return "", fmt.Errorf("write YAML: %w", err)
 	}
-	blocks := &document{lines: strings.Split(out.String(), "\n")}
-	return blocks, blocks.parse()
+	return out.String(), nil
 }
 
 // lookup returns the value of a key; nil where there is none.

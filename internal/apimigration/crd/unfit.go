@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // UnfitError is the error of Upgrade where a file is in a form in which lines cannot be moved.
@@ -23,11 +21,6 @@ func (e *UnfitError) Error() string { return fmt.Sprintf("upgrade %s: %s", e.Fro
 // Try is a command that helps with the file.
 func (e *UnfitError) Try(file string) string { return strings.ReplaceAll(e.command, "FILE", file) }
 
-// errJSON says that a file is JSON, which has no lines to keep.
-func errJSON(from string) error {
-	return &UnfitError{from, "it is JSON, and manifests are upgraded in YAML", "yq -o=yaml FILE"}
-}
-
 // unreadable explains why a document cannot be read.
 func unreadable(from, part string, err error) error {
 	if strings.Contains(part, "{{") {
@@ -37,24 +30,10 @@ func unreadable(from, part string, err error) error {
 	return err
 }
 
-// listed refuses a list with a CRD among its items, which would be skipped otherwise.
-func listed(from, part string) error {
-	var list struct {
-		Kind  string `yaml:"kind"`
-		Items []struct {
-			Kind string `yaml:"kind"`
-		} `yaml:"items"`
-	}
-	if err := yaml.Unmarshal([]byte(part), &list); err != nil || !strings.HasSuffix(list.Kind, "List") {
-		return nil //nolint:nilerr // what has other fields than a list is none
-	}
-	for _, item := range list.Items {
-		if item.Kind == Kind || list.Kind == Kind+"List" {
-			return &UnfitError{from, "it has a " + Kind + " in a list: make each item a document of its own",
-				"yq '.items[] | split_doc' FILE"}
-		}
-	}
-	return nil
+// listed refuses a list in which items cannot be edited where they are.
+func listed(from string) error {
+	return &UnfitError{from, "it has a " + Kind + " in a list in which it cannot be edited: make each item a document " +
+		"of its own", "yq '.items[] | split_doc' FILE"}
 }
 
 // ends refuses a document with two ways to end a line: the lines that an upgrade writes could not be told which is

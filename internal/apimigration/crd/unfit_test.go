@@ -38,11 +38,18 @@ spec:
 		"a template in a value": {replaced("metadata:\n",
 			"metadata:\n  namespace: {{ .Release.Namespace }}\n"), "it is a template ({{ }})",
 			"helm template --include-crds CHART"},
-		"a CRD in a list": {"kind: List\nitems:\n- " + strings.ReplaceAll(manifest, "\n", "\n  ") +
-			"\n", "a CustomResourceDefinition in a list", "yq '.items[] | split_doc' crds/crd.yaml"},
-		"a CRD next to one in a list": {manifest +
+		"a CRD in braces in a list": {"kind: List\nitems:\n- {apiVersion: apiextensions.k8s.io/v1, kind: " +
+			"CustomResourceDefinition}\n", "in a list in which it cannot be edited",
+			"yq '.items[] | split_doc' crds/crd.yaml"},
+		"a comment left of an item": {"kind: List\nitems:\n- " + strings.Replace(strings.ReplaceAll(manifest, "\n", "\n  "),
+			"  spec:\n", "# left\n  spec:\n", 1) + "\n", "in a list in which it cannot be edited",
+			"yq '.items[] | split_doc' crds/crd.yaml"},
+		"a CRD in a list in a list": {"kind: List\nitems:\n- kind: List\n  items:\n  - " +
+			strings.ReplaceAll(manifest, "\n", "\n    ") + "\n", "in a list in which it cannot be edited",
+			"yq '.items[] | split_doc' crds/crd.yaml"},
+		"a CRD next to one in a list that does not say what it is": {manifest +
 			"---\nkind: CustomResourceDefinitionList\nitems:\n- metadata: {name: a}\n",
-			"a CustomResourceDefinition in a list", "yq '.items[] | split_doc' crds/crd.yaml"},
+			"in a list in which it cannot be edited", "yq '.items[] | split_doc' crds/crd.yaml"},
 		"two kinds of line ends": {replaced("\n", "\r\n"), "some of its lines end as on Windows",
 			`sed -i 's/\r$//' crds/crd.yaml`},
 		"a field without a schema": {replaced("{type: object}", "{type: object, properties: {a: }}"),

@@ -56,34 +56,33 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("upgrade %s: the API server would not take the outcome: %s%s", e.From, e.Problems[0], more)
 }
 
-// Upgrade brings every CustomResourceDefinition of a file into apiextensions.k8s.io/v1. Other documents stay as they
-// are. With a RefusedError the outcome is returned too, so that it can be looked at.
+// Upgrade brings every CustomResourceDefinition of a file into apiextensions.k8s.io/v1, also those in lists and in JSON.
+// Other objects stay as they are. With a RefusedError the outcome is returned too, so that it can be looked at.
 func Upgrade(ctx context.Context, from, file string, options Options) (*Upgraded, error) {
 	outcome := &Upgraded{}
+	u := &upgrade{from: from, options: options, outcome: outcome}
 	var text strings.Builder
 	documents := 0
-	var refused *RefusedError
 	for _, part := range split(file) {
 		if !isContent(part) {
 			text.WriteString(part)
 			continue
 		}
 		documents++
-		crd, upgraded, err := outcome.upgradePart(from, part, options)
+		upgraded, err := u.part(part)
 		if err != nil {
 			return nil, err
 		}
 		text.WriteString(upgraded)
-		if crd == nil {
-			continue
-		}
-		outcome.CRDs = append(outcome.CRDs, crd)
+	}
+	var refused *RefusedError
+	for _, crd := range outcome.CRDs {
 		problems := append(crd.CreateProblems(ctx), crd.dropped()...)
 		if len(problems) > 0 && refused == nil {
 			refused = &RefusedError{From: from, Problems: problems}
 		}
 	}
-	outcome.Text, outcome.Alone = text.String(), documents == 1 && len(outcome.CRDs) == 1
+	outcome.Text, outcome.Alone = text.String(), documents == 1 && len(outcome.CRDs) == 1 && !u.enclosed
 	switch {
 	case len(outcome.CRDs) == 0:
 		return nil, fmt.Errorf("upgrade %s: it has no %s", from, Kind)
@@ -93,46 +92,65 @@ func Upgrade(ctx context.Context, from, file string, options Options) (*Upgraded
 	return outcome, nil
 }
 
-// upgradePart upgrades one document. The CRD is nil if the document is something else.
-func (outcome *Upgraded) upgradePart(from, part string, options Options) (*CRD, string, error) {
+// upgrade is that of one file.
+type upgrade struct {
+	from    string
+	options Options
+	outcome *Upgraded
+	// enclosed: a CRD is in a list or in JSON, so its file is not called after it.
+	enclosed bool
+}
+
+// part upgrades one document.
+func (u *upgrade) part(part string) (string, error) {
 	var typed struct {
 		APIVersion string `yaml:"apiVersion"`
 		Kind       string `yaml:"kind"`
 	}
 	if err := yaml.Unmarshal([]byte(part), &typed); err != nil {
-		return nil, "", unreadable(from, part, fmt.Errorf("read %s: %w", from, err))
+		return "", unreadable(u.from, part, fmt.Errorf("read %s: %w", u.from, err))
 	}
-	if typed.Kind != Kind || !strings.HasPrefix(typed.APIVersion, v1beta1.GroupName+"/") {
-		return nil, part, listed(from, part)
+	switch isList := strings.HasSuffix(typed.Kind, "List"); {
+	case !isList && (typed.Kind != Kind || !strings.HasPrefix(typed.APIVersion, apiGroup+"/")):
+		return part, nil
+	case isJSON(part):
+		return u.json(part)
+	case isList:
+		return u.list(part)
 	}
-	if err := ends(from, part); err != nil {
-		return nil, "", err
+	return u.object(part)
+}
+
+// object upgrades one CRD.
+func (u *upgrade) object(text string) (string, error) {
+	if err := ends(u.from, text); err != nil {
+		return "", err
 	}
-	crlf := strings.Contains(part, "\r\n")
-	d, err := newDocument(strings.ReplaceAll(part, "\r\n", "\n"))
+	crlf := strings.Contains(text, "\r\n")
+	d, err := newDocument(strings.ReplaceAll(text, "\r\n", "\n"))
 	if err != nil {
-		return nil, "", unreadable(from, part, fmt.Errorf("read %s: %w", from, err))
+		return "", unreadable(u.from, text, fmt.Errorf("read %s: %w", u.from, err))
 	}
-	if options.Only != nil && !options.Only(valueOf(d.root, "spec", "group"),
+	if u.options.Only != nil && !u.options.Only(valueOf(d.root, "spec", "group"),
 		valueOf(d.root, "spec", "names", "kind")) {
-		return nil, part, nil
+		return text, nil
 	}
-	e := &edit{document: d, beta: typed.APIVersion == v1beta1.SchemeGroupVersion.String()}
-	if err := e.all(options); err != nil {
-		return nil, "", tangled(from, err)
+	e := &edit{document: d, beta: valueOf(d.root, "apiVersion") == v1beta1.SchemeGroupVersion.String()}
+	if err := e.all(u.options); err != nil {
+		return "", tangled(u.from, err)
 	}
-	crd, err := Parse(from, []byte(d.String()))
+	crd, err := Parse(u.from, []byte(d.String()))
 	if err != nil {
-		return nil, "", unreadable(from, part, err)
+		return "", unreadable(u.from, text, err)
 	}
+	u.outcome.CRDs = append(u.outcome.CRDs, crd)
 	for _, note := range e.notes {
-		outcome.Notes = append(outcome.Notes, crd.Name+": "+note)
+		u.outcome.Notes = append(u.outcome.Notes, crd.Name+": "+note)
 	}
-	upgraded := d.String()
 	if crlf {
-		upgraded = strings.ReplaceAll(upgraded, "\n", "\r\n")
+		return strings.ReplaceAll(d.String(), "\n", "\r\n"), nil
 	}
-	return crd, upgraded, nil
+	return d.String(), nil
 }
 
 // edit upgrades one CRD. Every step leaves a document that the next one reads again.
