@@ -21,7 +21,6 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/git"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
@@ -55,8 +54,8 @@ func (s sightings) add(file, what string, line int) {
 }
 
 // Mentions reports where the old version is named outside of what the compiler sees: one finding for each file and
-// manner.
-func (s *Reader) Mentions(ctx context.Context) ([]finding.Finding, error) {
+// manner. It reads changed files as they are going to be.
+func (s *Reader) Mentions(ctx context.Context, changed changeset.Set) ([]finding.Finding, error) {
 	seen := sightings{}
 	for _, pkg := range s.Project.Packages {
 		for _, file := range pkg.Files {
@@ -65,7 +64,8 @@ func (s *Reader) Mentions(ctx context.Context) ([]finding.Finding, error) {
 			}
 		}
 	}
-	folder := changeset.Folder{Folder: tree.Folder(s.Project.Root), Tracked: git.Tracked(ctx, s.Project.Root)}
+	folder := changeset.Folder{Folder: tree.Folder(s.Project.Root), Changes: changed,
+		Tracked: git.Tracked(ctx, s.Project.Root)}
 	paths, err := folder.Paths()
 	if err != nil {
 		return nil, err
@@ -141,16 +141,9 @@ func others(lines []int) string {
 	return text
 }
 
-// mentionsInGo looks into strings, composite literals and markers.
+// mentionsInGo looks into strings and composite literals.
 func (s *Reader) mentionsInGo(file *project.File, seen sightings) {
 	version, webhook := s.versionPattern(), s.webhookPattern()
-	for _, group := range file.Syntax.Comments {
-		for _, comment := range group.List {
-			if source.IsMarker(comment.Text) && webhook.MatchString(comment.Text) {
-				seen.add(file.Path, mentionWebhook, s.Line(comment.Pos()))
-			}
-		}
-	}
 	var within *ast.CompositeLit     // whose strings have been taken together
 	tags := map[*ast.BasicLit]bool{} // of fields; they name no version
 	ast.Inspect(file.Syntax, func(node ast.Node) bool {

@@ -77,16 +77,18 @@ func (s *Reader) textOf(file *project.File, node ast.Node) string {
 }
 
 // UsesInOldPackage looks at the code of the old version's package that stays there and is not about kinds that
-// stay.
+// stay, and at comparisons in code that moves.
 func (s *Reader) UsesInOldPackage() (found []finding.Finding) {
 	for _, d := range s.Graph.Declarations {
-		if s.DestinationOf(d) != split.Stay || d.What == "type" && s.isStaying(d.Name) {
+		moves := s.DestinationOf(d) == split.New
+		if !moves && (s.DestinationOf(d) != split.Stay || d.What == "type" && s.isStaying(d.Name)) {
 			continue
 		}
 		for _, part := range d.Parts {
 			s.EachUse(part.File, part.Nodes(), func(ident *ast.Ident, used *split.Declaration) {
-				if used != d && s.DestinationOf(used) == split.Anchor && !used.AddsToScheme() {
-					found = append(found, s.Use(part.File, ident, used, false)...)
+				if used != d && s.DestinationOf(used) == split.Anchor && !used.AddsToScheme() &&
+					(!moves || s.IsCompared(part.File, ident)) {
+					found = append(found, s.Use(part.File, ident, used, moves)...)
 				}
 			})
 		}

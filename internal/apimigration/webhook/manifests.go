@@ -1,0 +1,381 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/artifacts"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/git"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
+)
+
+// editManifests edits what tells an API server of webhooks: manifests, patches, charts with their templates, and
+// ClusterServiceVersions.
+func (s *hooks) editManifests(ctx context.Context) error {
+	folder := changeset.Folder{Folder: tree.Folder(s.Project.Root), Changes: s.All(),
+		Tracked: git.Tracked(ctx, s.Project.Root)}
+	paths, err := folder.Paths()
+	if err != nil {
+		return err
+	}
+	for _, name := range paths {
+		if !slices.Contains([]string{".yaml", ".yml", ".json", ".tpl"}, path.Ext(name)) {
+			continue
+		}
+		text, isText, err := folder.Read(name)
+		if err != nil {
+			return err
+		}
+		if !isText || strings.HasPrefix(text, project.StageMark) || !s.concerns(text) {
+			continue
+		}
+		edited, ok := s.editManifest(name, text)
+		if !ok || edited == text {
+			continue
+		}
+		why := "sends to the webhooks that are served"
+		if known := s.Known(name); known != nil {
+			why = known.Why
+		}
+		s.Changes[name] = &changeset.Change{Content: []byte(edited), Why: why}
+	}
+	return nil
+}
+
+// concerns reports whether a file may be about a webhook of a kind that moves.
+func (s *hooks) concerns(text string) bool {
+	if strings.Contains(text, "apiVersions") {
+		return true
+	}
+	return slices.ContainsFunc(s.served.servers, func(one server) bool { return strings.Contains(text, one.before) })
+}
+
+// movedPaths are the paths that are served no more, with those that take their place.
+func (s *hooks) movedPaths() map[string]string {
+	moved := map[string]string{}
+	if len(s.Successions) > 0 {
+		return moved
+	}
+	for _, one := range s.served.servers {
+		if one.before != one.after && !slices.ContainsFunc(s.served.at(one.before), func(other server) bool {
+			return other.at == layout.OldPackage
+		}) {
+			moved[one.before] = one.after
+		}
+	}
+	return moved
+}
+
+// wholePath matches a path, but neither a longer one nor that of a kind whose name is longer.
+func wholePath(path string) *regexp.Regexp {
+	return regexp.MustCompile(regexp.QuoteMeta(path) + `($|[^\w/-])`)
+}
+
+// editManifest is the text of a file after the move; false if it is left alone.
+func (s *hooks) editManifest(name, text string) (string, bool) {
+	m := &manifest{hooks: s, name: name, lines: strings.SplitAfter(text, "\n"), gone: map[int]bool{},
+		above: map[int]string{}}
+	blockers := len(s.Blockers)
+	if err := m.read(text); err != nil {
+		s.reportUnreadable(name, text, err)
+		return "", false
+	}
+	if len(s.Blockers) > blockers {
+		return "", false
+	}
+	edited := m.text()
+	for from, to := range s.movedPaths() {
+		edited = wholePath(from).ReplaceAllString(edited, strings.ReplaceAll(to, "$", "$$")+"${1}")
+	}
+	return edited, true
+}
+
+// reportUnreadable is about a file that is not YAML, even without its template actions.
+func (s *hooks) reportUnreadable(name, text string, reason error) {
+	blockers := len(s.Blockers)
+	for from, to := range s.movedPaths() {
+		if at := wholePath(from).FindStringIndex(text); at != nil {
+			s.Block(fmt.Sprintf("%s:%d", name, 1+strings.Count(text[:at[0]], "\n")), "sends to %s, which becomes %s, and "+
+				"cannot be read (%v): change the path and the versions of its rule, or leave them to a template that can",
+				from, to, reason)
+		}
+	}
+	if len(s.Blockers) == blockers && len(s.movedPaths()) > 0 && strings.Contains(text, s.Old.Group) {
+		s.Note(name, "cannot be read (%v): if it has rules of webhooks of %s, they have to list the version that the "+
+			"webhook's code decodes", reason, strings.Join(s.Request.Kinds, ", "))
+	}
+}
+
+// manifest is a file of which lines are edited.
+type manifest struct {
+	*hooks
+	name  string
+	lines []string
+	gone  map[int]bool   // lines that go, by number from 0
+	above map[int]string // lines that are inserted
+}
+
+func (m *manifest) text() string {
+	var out strings.Builder
+	for i, line := range m.lines {
+		out.WriteString(m.above[i])
+		if !m.gone[i] {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
+func (m *manifest) read(text string) error {
+	decoder := yaml.NewDecoder(strings.NewReader(withoutActions(text)))
+	for {
+		var document yaml.Node
+		if err := decoder.Decode(&document); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		m.walk(&document, "")
+	}
+}
+
+// walk looks for webhooks in a node. api is the apiVersion of the object around it.
+func (m *manifest) walk(node *yaml.Node, api string) {
+	if node.Kind == yaml.MappingNode {
+		if said := child(node, "apiVersion"); said != nil {
+			api = said.Value
+		}
+		m.webhook(node, api)
+		m.patch(node)
+	}
+	if node.Kind == yaml.ScalarNode {
+		m.embedded(node)
+	}
+	for _, one := range node.Content {
+		m.walk(one, api)
+	}
+}
+
+// embedded reports rules of webhooks in a string, such as a patch that a kustomization has inline. They are not edited.
+func (m *manifest) embedded(node *yaml.Node) {
+	if !strings.Contains(node.Value, "\n") || !strings.Contains(node.Value, "apiVersions") {
+		return
+	}
+	place := fmt.Sprintf("%s:%d", m.name, node.Line)
+	for from, to := range m.movedPaths() {
+		if wholePath(from).MatchString(node.Value) {
+			m.Block(place, "has a webhook in a string, which is not edited: it sends to %s, which becomes %s. Write it to a "+
+				"file of its own", from, to)
+			return
+		}
+	}
+	if len(m.movedPaths()) > 0 && strings.Contains(node.Value, m.Old.Version) {
+		m.Note(place, "has the rule of a webhook in a string, which is not edited: if it is one of %s, the rule has to list "+
+			"the version that the webhook's path names", strings.Join(m.Request.Kinds, ", "))
+	}
+}
+
+// webhook edits a mapping that says which requests go where: a webhook of a configuration, or of a
+// ClusterServiceVersion.
+func (m *manifest) webhook(node *yaml.Node, api string) {
+	rules := child(node, "rules")
+	if rules == nil || rules.Kind != yaml.SequenceNode {
+		return
+	}
+	e := entry{legacy: api == "admissionregistration.k8s.io/v1beta1"}
+	client := child(node, "clientConfig")
+	for _, said := range []*yaml.Node{child(child(client, "service"), "path"), child(node, "webhookPath"),
+		child(client, "url")} {
+		if said != nil && e.path == "" && !isComputed(said.Value) {
+			e.path = pathOfURL(said.Value)
+		}
+	}
+	if said := child(node, "matchPolicy"); said != nil {
+		e.policy = said.Value
+	}
+	isWebhook := client != nil || child(node, "webhookPath") != nil
+	for _, one := range rules.Content {
+		e.rules = append(e.rules, rule{groups: values(child(one, "apiGroups")),
+			versions: values(child(one, "apiVersions")), resources: values(child(one, "resources"))})
+		isWebhook = isWebhook || child(one, "apiVersions") != nil
+	}
+	if !isWebhook {
+		return // a Role, for example
+	}
+	v := m.decide(e)
+	if v.kind != "" && v.block == "" && !m.edit(node, rules, v) {
+		v.block = fmt.Sprintf("is a webhook of %s at %s, written in a way that is not edited: its rule has to list %s "+
+			"alone, with matchPolicy Equivalent. Write one value on a line, without template actions", v.kind, e.path,
+			v.version)
+	}
+	m.record(fmt.Sprintf("%s:%d", m.name, node.Line), e, v)
+}
+
+// edit makes the rules of a webhook list one version, and its matchPolicy Equivalent; false if it cannot.
+func (m *manifest) edit(node, rules *yaml.Node, v verdict) bool {
+	for _, i := range v.rules {
+		if !m.setOnly(child(rules.Content[i], "apiVersions"), v.version) {
+			return false
+		}
+	}
+	if !v.policy {
+		return true
+	}
+	if said := child(node, "matchPolicy"); said != nil {
+		return m.set(said, "Equivalent")
+	}
+	if node.Style&yaml.FlowStyle != 0 || len(node.Content) < 4 {
+		return false
+	}
+	second := node.Content[2] // the first key may stand behind the dash of a list
+	m.above[second.Line-1] = strings.Repeat(" ", second.Column-1) + "matchPolicy: Equivalent\n"
+	return true
+}
+
+// set gives a scalar another value.
+func (m *manifest) set(node *yaml.Node, value string) bool {
+	line, ok := artifacts.WithScalar(m.lines[node.Line-1], node, value)
+	if ok {
+		m.lines[node.Line-1] = line
+	}
+	return ok
+}
+
+// setOnly makes a list one of a single value.
+func (m *manifest) setOnly(list *yaml.Node, value string) bool {
+	if list == nil || list.Kind != yaml.SequenceNode || len(list.Content) == 0 {
+		return false
+	}
+	first, rest := list.Content[0], list.Content[1:]
+	if last := list.Content[len(rest)]; slices.ContainsFunc(m.lines[first.Line-1:last.Line], isTemplate) {
+		return false // an action adds values, or says under which condition one is there
+	}
+	if list.Style&yaml.FlowStyle != 0 && len(rest) > 0 {
+		line := m.lines[list.Line-1]
+		last := rest[len(rest)-1]
+		end := strings.IndexByte(line[min(last.Column-1, len(line)):], ']')
+		if last.Line != list.Line || end < 0 {
+			return false
+		}
+		from, to := first.Column-1, last.Column-1+end
+		kept := strings.TrimRight(strings.SplitN(line[from:to], ",", 2)[0], " ")
+		m.lines[list.Line-1] = line[:from] + kept + line[to:]
+		return m.set(first, value)
+	}
+	for _, one := range rest {
+		if one.Line == first.Line || !strings.HasPrefix(strings.TrimSpace(m.lines[one.Line-1]), "-") {
+			return false
+		}
+		m.gone[one.Line-1] = true
+	}
+	return m.set(first, value)
+}
+
+var patchedVersions = regexp.MustCompile(`/rules(/[^/]+(/apiVersions(/[^/]+)?)?)?$`)
+
+// patch reports a JSON patch of a rule's versions, or of the whole rule: it names the webhook by its place, in a manifest
+// that only a build of the kustomization shows.
+func (m *manifest) patch(node *yaml.Node) {
+	at, value := child(node, "path"), child(node, "value")
+	if child(node, "op") == nil || at == nil || value == nil || !patchedVersions.MatchString(at.Value) ||
+		!says(value, m.Old.Version) || len(m.served.servers) == 0 {
+		return
+	}
+	m.Note(fmt.Sprintf("%s:%d", m.name, node.Line), "patches the versions of a webhook's rule by its place: if it is one "+
+		"of %s, the rule has to list the version that the webhook's path names", strings.Join(m.Request.Kinds, ", "))
+}
+
+// says reports whether a scalar in a node has a value.
+func says(node *yaml.Node, value string) bool {
+	return node.Kind == yaml.ScalarNode && node.Value == value ||
+		slices.ContainsFunc(node.Content, func(one *yaml.Node) bool { return says(one, value) })
+}
+
+// child is the value of a key; nil without it.
+func child(node *yaml.Node, key string) *yaml.Node {
+	if node == nil || node.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == key {
+			return node.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// values are the scalars of a list.
+func values(list *yaml.Node) []string {
+	if list == nil {
+		return nil
+	}
+	var found []string
+	for _, one := range list.Content {
+		found = append(found, one.Value)
+	}
+	return found
+}
+
+// pathOfURL is the path of a URL, and of a path.
+func pathOfURL(text string) string {
+	if parsed, err := url.Parse(text); err == nil && parsed.Path != "" {
+		return parsed.Path
+	}
+	return text
+}
+
+var (
+	action      = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
+	nothingElse = regexp.MustCompile(`^[\s\x{E000}]*$`)
+)
+
+// hole stands for a character of an action. It is of Unicode's private use, so no manifest has it, and YAML allows it.
+const hole = '\uE000'
+
+// isComputed reports whether an action is in a value.
+func isComputed(value string) bool { return strings.ContainsRune(value, hole) }
+
+// isTemplate reports whether an action begins or ends in a line.
+func isTemplate(line string) bool {
+	return strings.Contains(line, "{{") || strings.Contains(line, "}}")
+}
+
+// withoutActions is the text of a template that YAML can read: what stands in a line of its own goes, and what stands
+// within a value becomes holes, one for each character, so that every other value keeps its line and column.
+func withoutActions(text string) string {
+	if !strings.Contains(text, "{{") {
+		return text
+	}
+	text = action.ReplaceAllStringFunc(text, func(found string) string {
+		return strings.Map(func(r rune) rune {
+			if r == '\n' {
+				return r
+			}
+			return hole
+		}, found)
+	})
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		if nothingElse.MatchString(line) {
+			line = "\n"
+		}
+		out.WriteString(line)
+	}
+	return out.String()
+}

@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"fmt"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/artifacts"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
+)
+
+// editProjectFile leaves the webhooks of a kind in the entry of PROJECT whose version is served. The new entry begins
+// as a copy of the old one.
+func (s *hooks) editProjectFile() error {
+	if len(s.Successions) > 0 || s.Request.Old == request.OldRemove {
+		return nil // the other entry is of another kind, or there is none
+	}
+	name, _, err := project.ScaffoldFile(s.Project.Workspace, s.Dir(layout.OldPackage))
+	if err != nil {
+		return err
+	}
+	known := s.Known(name)
+	if known == nil {
+		return nil // it lists no kind that moves
+	}
+	for _, kind := range s.Request.Kinds {
+		home, isOne := s.served.homeOf(kind)
+		if !isOne {
+			continue
+		}
+		served, other := s.Version, s.Old.Version
+		if home == layout.OldPackage {
+			served, other = other, served
+		}
+		content, line, err := artifacts.WithoutWebhooks(s.Known(name).Content, kind, s.Old.Group, other)
+		switch {
+		case err != nil:
+			return fmt.Errorf("read %s: %w", name, err)
+		case content != nil:
+			s.Changes[name] = &changeset.Change{Content: content, Why: known.Why}
+		case line > 0:
+			s.Note(fmt.Sprintf("%s:%d", name, line), "lists webhooks of %s for %s and %s: the code serves defaulting and "+
+				"validation for %s alone, and the conversion for the version that the others convert to", kind,
+				s.Old.Version, s.Version, served)
+		}
+	}
+	return nil
+}

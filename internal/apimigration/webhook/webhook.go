@@ -1,0 +1,239 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package webhook keeps admission webhooks of kinds that move working: the path that the code serves and the version
+// that it decodes follow from the Go type, and what tells the API server where to send which version has to say the
+// same: markers, manifests, charts and patches.
+//
+// Its invariant: no marker and no manifest sends to a path that the code has ceased to serve, or a version that it
+// does not decode, without a blocker or a finding at that place.
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gobuffalo/flect"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
+)
+
+// hooks is the step that changes what refers to webhooks.
+type hooks struct {
+	*layout.Layout
+	changeset.Result
+	served  *served
+	plurals map[string]string // resources of the kinds that move
+}
+
+// Change makes markers and manifests send to the webhooks that the code serves after the move.
+func Change(ctx context.Context, l *layout.Layout, before changeset.Set) (changeset.Result, error) {
+	s := &hooks{Layout: l, Result: changeset.After(before), served: readServers(l), plurals: map[string]string{}}
+	for _, kind := range l.Request.Kinds {
+		s.plurals[flect.Pluralize(strings.ToLower(kind))] = kind
+	}
+	manifests, err := l.Project.Manifests()
+	if err != nil {
+		return s.Result, err
+	}
+	for _, manifest := range manifests {
+		if manifest.Group == l.Old.Group && slices.Contains(l.Request.Kinds, manifest.Kind) {
+			s.plurals[manifest.Plural] = manifest.Kind
+		}
+	}
+	for place, name := range s.served.idle {
+		s.Note(place, "%s sets up webhooks, and no code of this project calls it: what sends to them stays on %s. If "+
+			"another project calls it, plan that one too, and let the paths and rules follow there", name, l.Old.Version)
+	}
+	if err := s.editMarkers(); err != nil {
+		return s.Result, err
+	}
+	if err := s.editProjectFile(); err != nil {
+		return s.Result, err
+	}
+	return s.Result, s.editManifests(ctx)
+}
+
+// entry is what a marker or a manifest says of one webhook.
+type entry struct {
+	path   string
+	rules  []rule
+	policy string // matchPolicy; empty where it is not said
+	// legacy: of admissionregistration.k8s.io/v1beta1, whose matchPolicy is Exact unless it is said.
+	legacy bool
+}
+
+// rule says which requests a webhook gets.
+type rule struct{ groups, versions, resources []string }
+
+// verdict is what becomes of an entry.
+type verdict struct {
+	kind    string // empty: the entry is not about a kind that moves
+	at      layout.Home
+	path    string
+	version string // that its rules list from now on
+	rules   []int  // those that do not list it yet, or list others too
+	policy  bool   // matchPolicy becomes Equivalent
+	notes   []string
+	block   string
+}
+
+// decide says what becomes of an entry.
+//
+// A handler decodes one version. So a rule lists this version alone, and matchPolicy Equivalent has the API server
+// convert requests in every other version to it. A rule that lists several versions, or "*", would have objects sent
+// as they are; Exact would let the other versions pass without the webhook.
+func (s *hooks) decide(e entry) verdict {
+	servers := s.served.at(e.path)
+	about := s.about(e, len(servers) > 0)
+	if len(servers) == 0 {
+		return s.decideUnknown(e, about)
+	}
+	v := verdict{kind: servers[0].kind, at: layout.NewPackage, path: servers[0].after, version: s.Version}
+	for _, one := range servers {
+		if one.at == layout.OldPackage {
+			v.at, v.path, v.version = layout.OldPackage, e.path, s.Old.Version
+		}
+	}
+	if len(s.Successions) > 0 {
+		return s.decideSucceeded(e, v)
+	}
+	for _, i := range about {
+		one := e.rules[i]
+		if others := s.others(one, v.kind); len(others) > 0 {
+			if v.at == layout.NewPackage {
+				v.block = fmt.Sprintf("sends %s of %s to %s, too, whose handler decodes %s of %s alone: give %s a "+
+					"webhook of its own", strings.Join(others, " and "), strings.Join(one.groups, ", "), e.path, v.kind,
+					s.Version, v.kind)
+			}
+			continue
+		}
+		if slices.Equal(one.versions, []string{v.version}) {
+			continue
+		}
+		v.rules = append(v.rules, i)
+		if more := slices.DeleteFunc(slices.Clone(one.versions), func(version string) bool {
+			return version == s.Old.Version || version == s.Version
+		}); len(more) > 0 {
+			v.notes = append(v.notes, fmt.Sprintf("listed the versions %s: its handler decodes %s alone, and "+
+				"matchPolicy Equivalent converts requests in others to that", strings.Join(one.versions, ", "), v.version))
+		}
+	}
+	if len(about) > 0 && (strings.EqualFold(e.policy, "Exact") || e.policy == "" && e.legacy) {
+		v.policy = true
+		v.notes = append(v.notes, fmt.Sprintf("matchPolicy becomes Equivalent: with Exact, requests in %s or %s would "+
+			"pass without this webhook", s.Old.Version, s.Version))
+	}
+	return v
+}
+
+// decideUnknown is about an entry whose path no code is known to serve.
+func (s *hooks) decideUnknown(e entry, about []int) verdict {
+	kind := s.kindOfPath(e.path)
+	if kind == "" && len(about) > 0 {
+		for _, resource := range e.rules[about[0]].resources {
+			if base, _, _ := strings.Cut(resource, "/"); s.plurals[base] != "" && kind == "" {
+				kind = s.plurals[base]
+			}
+		}
+	}
+	v := verdict{kind: kind, at: layout.OldPackage, path: e.path}
+	switch {
+	case kind == "" || slices.Equal(s.Request.Consumers, []string{request.ConsumersNone}):
+	case e.path == "" && len(s.served.pathsAfter(kind)) > 0:
+		v.block = fmt.Sprintf("is a webhook of %s and does not say its path here, and the code serves %s from now on: write "+
+			"the path next to the rule, without template actions", kind, strings.Join(s.served.pathsAfter(kind), " and "))
+	case len(s.served.unclear) > 0:
+		v.block = fmt.Sprintf("is a webhook of %s at %s, and what serves it cannot be told: %s may serve another path, or "+
+			"decode another version, after the move. Name the kind and the path there, or keep that code as it is "+
+			"with --consumers", kind, orNone(e.path), strings.Join(s.served.unclear, ", "))
+	default:
+		v.notes = append(v.notes, fmt.Sprintf("is a webhook of %s at %s, which no code of this project is known to "+
+			"serve: what serves it has to go on doing so, and to decode %s", kind, orNone(e.path), s.Old.Version))
+	}
+	return v
+}
+
+// decideSucceeded is about an entry of a kind that gets another CRD.
+func (s *hooks) decideSucceeded(e entry, v verdict) verdict {
+	if v.at == layout.NewPackage {
+		v.notes = append(v.notes, fmt.Sprintf("sends %s of %s to %s, where the new operator serves the new kind, at %s: "+
+			"add a webhook for the new kind, and remove this one with the release that brings the new operator, or every "+
+			"change of an old object is refused", v.kind, s.Old.Name(), e.path, v.path))
+	}
+	v.path = e.path
+	return v
+}
+
+func orNone(path string) string {
+	if path == "" {
+		return "a path that is computed"
+	}
+	return path
+}
+
+// about lists the rules that a request about a kind that moves, in the old version, matches. If the path is that of a
+// server of such a kind, a rule for all resources counts.
+func (s *hooks) about(e entry, isServed bool) []int {
+	var found []int
+	for i, one := range e.rules {
+		if has(one.groups, s.Old.Group) && has(one.versions, s.Old.Version) &&
+			slices.ContainsFunc(one.resources, func(resource string) bool {
+				base, _, _ := strings.Cut(resource, "/")
+				return s.plurals[base] != "" || isServed && (base == "*" || isComputed(base))
+			}) {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+func has(list []string, value string) bool {
+	return slices.Contains(list, value) || slices.Contains(list, "*") || slices.ContainsFunc(list, isComputed)
+}
+
+// others are the groups and resources of a rule that are not those of a kind.
+func (s *hooks) others(one rule, kind string) []string {
+	found := slices.DeleteFunc(slices.Clone(one.resources), func(resource string) bool {
+		base, _, _ := strings.Cut(resource, "/")
+		return s.plurals[base] == kind || isComputed(base)
+	})
+	for _, group := range one.groups {
+		if group != s.Old.Group && !isComputed(group) {
+			found = append(found, "the group "+group)
+		}
+	}
+	return found
+}
+
+// kindOfPath is the kind whose webhook in the old version controller-runtime would serve at a path.
+func (s *hooks) kindOfPath(path string) string {
+	r := &reader{Layout: s.Layout}
+	for _, kind := range s.Request.Kinds {
+		for _, verb := range verbs {
+			if path == r.path(verb, kind, layout.OldPackage) {
+				return kind
+			}
+		}
+	}
+	return ""
+}
+
+// record takes a verdict's findings.
+func (s *hooks) record(where string, e entry, v verdict) {
+	if v.block != "" {
+		s.Block(where, "%s", v.block)
+		return
+	}
+	for _, note := range v.notes {
+		s.Note(where, "%s", note)
+	}
+	if len(v.rules) > 0 {
+		s.Note(where, "its handler gets %s in %s from now on, also what clients send in other versions: matchPolicy "+
+			"Equivalent, the default, has the API server convert it before", v.kind, v.version)
+	}
+}
