@@ -167,7 +167,11 @@ func kinds(pkg *Package) []Kind {
 				if !ok || declared.Assign.IsValid() {
 					continue
 				}
-				structure, ok := file.Info.TypeOf(declared.Name).Underlying().(*types.Struct)
+				declaredAs := file.Info.TypeOf(declared.Name)
+				if declaredAs == nil {
+					continue // in code that does not compile
+				}
+				structure, ok := declaredAs.Underlying().(*types.Struct)
 				if !ok {
 					continue
 				}

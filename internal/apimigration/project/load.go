@@ -4,9 +4,9 @@
 // Package project reads the Go project of an operator: its packages with types, the API versions and kinds that they
 // define, who imports them, and the manifests of CustomResourceDefinitions.
 //
-// It writes nothing but the go.mod of a copy (Adopt), and it never guesses: code that does not compile is an error that
-// names the first place. Paths in its values are relative to the project's root, with slashes, so that they mean the
-// same in a copy of the tree.
+// It writes nothing but the go.mod of a copy (Adopt), and it never guesses: packages that do not compile are named
+// (Project.Broken), with what is wrong. Paths in its values are relative to the project's root, with slashes, so that
+// they mean the same in a copy of the tree.
 package project
 
 import (
@@ -36,6 +36,8 @@ type Project struct {
 	Module   string
 	Fset     *token.FileSet
 	Packages []*Package // sorted by path; the packages of external tests are among them
+	// Broken are the packages that do not compile, sorted by path.
+	Broken []Broken
 	// Ignored are Go files that were not checked: build constraints exclude them, or they use cgo.
 	Ignored []string
 	overlay map[string][]byte // contents by absolute path
@@ -63,7 +65,7 @@ type File struct {
 // of its package, so that a new version needs one at once.
 func (f *File) Registers() bool { return path.Base(f.Path) == "zz_generated.register.go" }
 
-// Load type-checks the project that dir belongs to.
+// Load type-checks the project that dir belongs to. Code that does not compile is no error; see Project.Broken.
 func Load(ctx context.Context, dir string) (*Project, error) {
 	workspace, err := Find(dir)
 	if err != nil {
@@ -102,36 +104,16 @@ func LoadWith(ctx context.Context, workspace *Workspace, files map[string][]byte
 		if err != nil {
 			return nil, fmt.Errorf("load packages: %w", err)
 		}
-		if first := firstError(found); first != "" {
-			return nil, hint.Errorf("go vet ./...", "the code does not compile: %s",
-				strings.ReplaceAll(first, p.Root+string(filepath.Separator), ""))
-		}
 		loaded = append(loaded, found...)
 	}
+	p.takeBroken(loaded)
 	if err := p.take(loaded); err != nil {
 		return nil, err
 	}
-	if len(p.Packages) == 0 {
+	if len(p.Packages) == 0 && len(p.Broken) == 0 {
 		return nil, hint.Errorf("go list ./...", "no Go packages in %s", p.Root)
 	}
 	return p, nil
-}
-
-// firstError is the first thing that is wrong with the code, with its place; empty if nothing is. What the compiler
-// says about a package as a whole repeats what the type checker says about a place, which is clearer.
-func firstError(loaded []*packages.Package) string {
-	var general string
-	for _, pkg := range loaded {
-		for _, one := range pkg.Errors {
-			if one.Kind != packages.ListError && one.Pos != "" && one.Pos != "-" {
-				return one.Pos + ": " + one.Msg
-			}
-			if general == "" {
-				general = one.Msg
-			}
-		}
-	}
-	return general
 }
 
 // take keeps each file once: a test variant of a package repeats its files with types of its own.
@@ -168,6 +150,9 @@ func (p *Project) takePackage(from *packages.Package, byPath map[string]*Package
 		if rel := p.relative(file); !slices.Contains(from.CompiledGoFiles, file) && !strings.HasPrefix(rel, "../") {
 			p.Ignored = append(p.Ignored, rel)
 		}
+	}
+	if len(from.Syntax) != len(from.CompiledGoFiles) {
+		return nil // a file could not be read, which is a problem of the package
 	}
 	pkg := byPath[from.PkgPath]
 	for i, syntax := range from.Syntax {

@@ -5,6 +5,7 @@ package project
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -31,6 +32,8 @@ type Manifest struct {
 	Scope    string   `json:"scope"`
 	Versions []string `json:"versions"`
 	Storage  string   `json:"storage"`
+	// HasStatus reports whether a version has the status subresource.
+	HasStatus bool `json:"-"`
 }
 
 // CRD is the part of a CustomResourceDefinition that says what it is about, in v1 and v1beta1.
@@ -46,13 +49,20 @@ type crd struct {
 			Kind   string `json:"kind"`
 			Plural string `json:"plural"`
 		} `json:"names"`
-		Scope    string `json:"scope"`
-		Version  string `json:"version"`
-		Versions []struct {
-			Name    string `json:"name"`
-			Storage bool   `json:"storage"`
+		Scope        string       `json:"scope"`
+		Version      string       `json:"version"`
+		Subresources subresources `json:"subresources"` // of all versions, in v1beta1
+		Versions     []struct {
+			Name         string       `json:"name"`
+			Storage      bool         `json:"storage"`
+			Subresources subresources `json:"subresources"`
 		} `json:"versions"`
 	} `json:"spec"`
+}
+
+// subresources are those of a version, as far as they matter here.
+type subresources struct {
+	Status *struct{} `json:"status"`
 }
 
 // Manifests finds every CustomResourceDefinition in the tree, sorted by file. Those with StageMark are left out.
@@ -80,33 +90,55 @@ func (p *Project) Manifests() ([]Manifest, error) {
 	return found, nil
 }
 
-// CRDs takes the CustomResourceDefinitions out of a file. What is no YAML (a template) holds none.
+// CRDs takes the CustomResourceDefinitions out of a file, also out of lists. What is no YAML (a template) holds none.
 func crds(file string, content []byte) []Manifest {
 	if bytes.HasPrefix(content, []byte(StageMark)) {
 		return nil
 	}
 	var found []Manifest
 	for document := range bytes.SplitSeq(content, []byte("\n---")) {
-		if !bytes.Contains(document, []byte("CustomResourceDefinition")) {
-			continue
+		if bytes.Contains(document, []byte(crdKind)) {
+			found = append(found, crdsIn(file, document)...)
 		}
-		var crd crd
-		if yaml.Unmarshal(document, &crd) != nil || crd.Kind != "CustomResourceDefinition" ||
-			!strings.HasPrefix(crd.APIVersion, "apiextensions.k8s.io/") {
-			continue
-		}
-		manifest := Manifest{File: file, API: crd.APIVersion, Name: crd.Metadata.Name, Group: crd.Spec.Group,
-			Kind: crd.Spec.Names.Kind, Plural: crd.Spec.Names.Plural, Scope: crd.Spec.Scope}
-		for _, version := range crd.Spec.Versions {
-			manifest.Versions = append(manifest.Versions, version.Name)
-			if version.Storage {
-				manifest.Storage = version.Name
-			}
-		}
-		if len(crd.Spec.Versions) == 0 && crd.Spec.Version != "" {
-			manifest.Versions, manifest.Storage = []string{crd.Spec.Version}, crd.Spec.Version
-		}
-		found = append(found, manifest)
 	}
 	return found
+}
+
+const crdKind = "CustomResourceDefinition"
+
+// crdsIn takes them out of one document.
+func crdsIn(file string, document []byte) []Manifest {
+	var object struct {
+		Kind  string            `json:"kind"`
+		Items []json.RawMessage `json:"items"`
+	}
+	if yaml.Unmarshal(document, &object) != nil {
+		return nil
+	}
+	var found []Manifest
+	if strings.HasSuffix(object.Kind, "List") {
+		for _, item := range object.Items {
+			found = append(found, crdsIn(file, item)...)
+		}
+		return found
+	}
+	var crd crd
+	if object.Kind != crdKind || yaml.Unmarshal(document, &crd) != nil ||
+		!strings.HasPrefix(crd.APIVersion, "apiextensions.k8s.io/") {
+		return nil
+	}
+	manifest := Manifest{File: file, API: crd.APIVersion, Name: crd.Metadata.Name, Group: crd.Spec.Group,
+		Kind: crd.Spec.Names.Kind, Plural: crd.Spec.Names.Plural, Scope: crd.Spec.Scope,
+		HasStatus: crd.Spec.Subresources.Status != nil}
+	for _, version := range crd.Spec.Versions {
+		manifest.HasStatus = manifest.HasStatus || version.Subresources.Status != nil
+		manifest.Versions = append(manifest.Versions, version.Name)
+		if version.Storage {
+			manifest.Storage = version.Name
+		}
+	}
+	if len(crd.Spec.Versions) == 0 && crd.Spec.Version != "" {
+		manifest.Versions, manifest.Storage = []string{crd.Spec.Version}, crd.Spec.Version
+	}
+	return []Manifest{manifest}
 }

@@ -31,6 +31,11 @@ func (p *Project) Violations() ([]string, error) {
 			}
 		}
 	}
+	for _, broken := range p.Broken {
+		if len(p.NotGenerated(broken)) == 0 {
+			found = append(found, fmt.Sprintf("%s: does not compile: %s", broken.Path, broken.First()))
+		}
+	}
 	for _, group := range byKind(versions) {
 		found = append(found, group.storage(manifests)...)
 	}

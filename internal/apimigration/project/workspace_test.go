@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 )
 
@@ -123,19 +124,8 @@ func TestAModuleWhoseFileIsALinkIsRefused(t *testing.T) {
 // write makes files below a new folder.
 func write(t *testing.T, files map[string]string) string {
 	t.Helper()
-	top, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range files {
-		name = filepath.Join(top, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	top := fixture.Folder(t)
+	fixture.Write(t, top, files)
 	return top
 }
 
@@ -181,26 +171,9 @@ func TestACopyFindsWhatLiesOutsideTheOriginal(t *testing.T) {
 
 func TestFilesMayImportWhatIsNotVendoredYet(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	for name, content := range map[string]string{
-		"dep/go.mod":  "module example.com/dep\n\ngo 1.21\n",
-		"dep/a/a.go":  "package a\n",
-		"dep/b/b.go":  "package b\n\nconst B = 1\n",
-		"x/.git/HEAD": "",
-		"x/go.mod": "module example.com/x\n\ngo 1.21\n\nrequire example.com/dep " +
-			"v0.0.0\n\nreplace example.com/dep => ../dep\n",
-		"x/x.go": "package x\n\nimport _ \"example.com/dep/a\"\n",
-		"x/vendor/modules.txt": "# example.com/dep v0.0.0 => ../dep\n## explicit; go " +
-			"1.21\nexample.com/dep/a\n# example.com/dep => ../dep\n",
-		"x/vendor/example.com/dep/a/a.go": "package a\n",
-	} {
-		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	dir := write(t, fixture.Archive(t, "testdata/not-vendored-yet.txtar"))
+	if err := os.Mkdir(filepath.Join(dir, "x", ".git"), 0o755); err != nil {
+		t.Fatal(err)
 	}
 	p, err := Load(t.Context(), filepath.Join(dir, "x"))
 	if err != nil {

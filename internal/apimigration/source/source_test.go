@@ -4,10 +4,13 @@
 package source
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 )
 
 func TestLinesWithCRLFEndingsAreRemovedWhole(t *testing.T) {
@@ -28,40 +31,27 @@ func TestLinesWithCRLFEndingsAreRemovedWhole(t *testing.T) {
 	}
 }
 
+// Each archive in testdata/imports has a file before and after.
 func TestImportsAreAddedNextToTheirLikeAndDroppedWhenUnused(t *testing.T) {
+	t.Parallel()
 	add := []Import{{"example.com/p/apis/shared", "shared"}, {"example.com/p/apis/v2", "apisv2"}}
 	removable := map[string]string{"example.com/p/apis/v1": "apisv1", "fmt": "fmt"}
-	for name, test := range map[string]struct{ before, want string }{
-		"into a group, where a comment outlives its import": {
-			"package p\n\nimport (\n\t\"fmt\"\n\n\tapisv1 \"example.com/p/apis/v1\" // the " +
-				"API\n\t\"example.org/q\"\n)\n\nvar _ = q.X\n",
-			"package p\n\nimport (\n\t\"example.com/p/apis/shared\"\n\tapisv2 \"example.com/p/apis/v2\"\n\t// the " +
-				"API\n\t\"example.org/q\"\n)\n\nvar _ = q.X\n",
-		},
-		"into a file without imports": {
-			"package p\n\nvar x = 1\n",
-			"package p\n\nimport (\n\t\"example.com/p/apis/shared\"\n\tapisv2 \"example.com/p/apis/v2\"\n)\n\nvar x = 1\n",
-		},
-		"one that is still used stays": {
-			"package p\n\nimport \"fmt\"\n\nvar _ = fmt.Sprint\n",
-			"package p\n\nimport \"fmt\"\nimport \"example.com/p/apis/shared\"\nimport apisv2 " +
-				"\"example.com/p/apis/v2\"\n\nvar _ = fmt.Sprint\n",
-		},
-		"one with a dot stays": {
-			"package p\n\nimport . \"fmt\"\n\nvar _ = Sprint\n",
-			"package p\n\nimport . \"fmt\"\nimport \"example.com/p/apis/shared\"\nimport apisv2 " +
-				"\"example.com/p/apis/v2\"\n\nvar _ = Sprint\n",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := FixImports([]byte(test.before), add, removable)
+	archives, err := filepath.Glob(filepath.Join("testdata", "imports", "*.txtar"))
+	if err != nil || len(archives) == 0 {
+		t.Fatalf("%d archives, %v", len(archives), err)
+	}
+	for _, archive := range archives {
+		t.Run(strings.TrimSuffix(filepath.Base(archive), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			files := fixture.Archive(t, archive)
+			got, err := FixImports([]byte(files["before.go"]), add, removable)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got, err = Format(nil, got); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, string(got)); diff != "" {
+			if diff := cmp.Diff(files["after.go"], string(got)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
