@@ -44,9 +44,15 @@ func (s *documents) commands() []string {
 				strings.Join(files, ", "), updateScript)
 		}
 	}
+	for _, command := range s.makersOfDoubles() {
+		if !slices.Contains(list, command) {
+			list = append(list, command)
+		}
+	}
 	if s.changesGeneratedManifests() {
 		list = append(list, s.makeTargets("manifests")...)
 	}
+	list = append(list, s.writersOfManifests()...)
 	for _, module := range s.Project.Workspace.Modules {
 		if module.Vendors {
 			list = append(list, inFolder("go -C %s mod vendor", "go mod vendor", module.Dir))
@@ -130,6 +136,52 @@ func (s *documents) changesGeneratedManifests() bool {
 		}
 	}
 	return false
+}
+
+// makersOfDoubles are the Makefiles' targets that run the programs which have written doubles that change.
+func (s *documents) makersOfDoubles() []string {
+	var list []string
+	for _, pkg := range s.Project.Packages {
+		for _, file := range pkg.Files {
+			maker := source.DoubleMaker(file.Source)
+			if maker == "" || s.Changes[file.Path] == nil {
+				continue
+			}
+			for _, module := range s.Project.Workspace.Modules {
+				content, err := tree.ReadIfThere(s.Project.Root, path.Join(module.Dir, "Makefile"))
+				if err != nil {
+					continue
+				}
+				eachMakeLine(string(content), func(target, line string) {
+					if strings.Contains(strings.ToLower(line), maker) && !strings.Contains(line, "go install") {
+						list = append(list, inFolder("make -C %s "+target, "make "+target, module.Dir))
+					}
+				})
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// writersOfManifests are the commands that write manifests of the kinds again, besides controller-gen's. A file that
+// cannot be read has ended the plan before.
+func (s *documents) writersOfManifests() []string {
+	manifests, err := s.Project.Manifests()
+	if err != nil || s.Request.WithoutCRDs {
+		return nil
+	}
+	origins, err := s.origins(manifests)
+	if err != nil {
+		return nil
+	}
+	var list []string
+	for _, manifest := range manifests {
+		if run := origins[manifest.File].run; run != "" && !slices.Contains(list, run) {
+			list = append(list, run)
+		}
+	}
+	return list
 }
 
 func inFolder(there, here, folder string) string {

@@ -50,13 +50,21 @@ func (c *Copy) Text() string {
 // copying is what a plan of a copy is made of.
 type copying struct {
 	*layout.Layout
-	finalizers []string            // that say the old name
-	created    map[string][]string // files of new CRDs, by the name of the old kind
+	finalizers []string          // that say the old name
+	created    map[string]NewCRD // by the name of the old kind
+}
+
+// NewCRD is what Manifests says of the new CRD of a kind.
+type NewCRD struct {
+	// Files are its manifests.
+	Files []string
+	// DropsOfStatus are the paths of status, or of fields of it, that Go code writes and the schema of a manifest drops.
+	DropsOfStatus []string
 }
 
 // NewCopy is the plan of the copy; nil where a cluster converts. It takes the finalizers that say the old name, and the
-// files of new CRDs as Manifests returns them.
-func NewCopy(l *layout.Layout, finalizers []string, created map[string][]string) *Copy {
+// new CRDs as Manifests returns them.
+func NewCopy(l *layout.Layout, finalizers []string, created map[string]NewCRD) *Copy {
 	return (&copying{Layout: l, finalizers: finalizers, created: created}).copyPlan()
 }
 
@@ -164,10 +172,10 @@ func (s *copying) install() CopyStep {
 	step := CopyStep{Do: "Install the new CRD.", Again: "it changes nothing."}
 	for _, one := range s.Successions {
 		name := one.Successor.Plural + "." + one.Successor.Group
-		if len(s.created[one.Old.Kind]) == 0 {
+		if files := s.created[one.Old.Kind].Files; len(files) == 0 {
 			step.ByHand = "its manifest is in another repository: write it after the old one, and apply it."
 		} else {
-			step.Commands = append(step.Commands, "kubectl apply -f "+s.created[one.Old.Kind][0])
+			step.Commands = append(step.Commands, "kubectl apply -f "+files[0])
 		}
 		step.Commands = append(step.Commands, "kubectl wait --for=condition=Established --timeout=1m crd/"+name)
 	}
@@ -176,14 +184,21 @@ func (s *copying) install() CopyStep {
 
 func (s *copying) status() CopyStep {
 	step := CopyStep{Do: "Copy the status.", Again: "it writes the same again."}
+	var drops []string
 	for _, one := range s.Successions {
+		drops = append(drops, s.created[one.Old.Kind].DropsOfStatus...)
 		if one.HasStatus {
 			step.Commands = append(step.Commands, s.fillIn(copyStatus, one))
 		}
 	}
 	if len(step.Commands) == 0 {
-		step.Do, step.Again = "Copy the status: no kind has a status subresource, so that the copies have it already.",
-			"there is nothing to do."
+		step.Do = "Copy the status: no kind has a status subresource, so that the copies have all that the old objects have."
+		step.Again = "there is nothing to do."
+	}
+	if len(drops) > 0 {
+		step.ByHand = "the schemas of the new CRDs, like those of the old ones, drop " + strings.Join(drops, ", ") +
+			", although Go code writes it: neither the old objects nor the copies have it. If the operator needs it, " +
+			"name it in the schema first."
 	}
 	return step
 }

@@ -15,13 +15,29 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
 
 // createCRDs writes the manifest of each new CRD next to that of the old one, which keeps every byte.
 func (s *documents) createCRDs(ctx context.Context) error {
+	var manifests []project.Manifest
+	for _, one := range s.Successions {
+		manifests = append(manifests, one.Manifests...)
+	}
+	origins, err := s.origins(manifests)
+	if err != nil {
+		return err
+	}
 	for i := range s.Successions {
 		one := &s.Successions[i]
 		for _, manifest := range one.Manifests {
+			if from := origins[manifest.File]; from.isGenerated() && s.hasSource(manifest.File, manifests, origins) {
+				s.Note(manifest.File, "generated: %s; run that after apply, for the CRD of %s", from, one.Successor.Kind)
+				continue
+			}
+			if s.leaves(manifest.File) {
+				continue
+			}
 			if err := s.createCRD(ctx, one, manifest); err != nil {
 				return err
 			}
@@ -40,12 +56,13 @@ func (s *documents) createCRD(ctx context.Context, one *layout.Succession, manif
 	})
 	if refused := (*crd.RefusedError)(nil); errors.As(err, &refused) {
 		for _, problem := range refused.Problems {
-			s.Block(manifest.File, "the API server would reject the new CRD: %s", problem)
+			s.Block(manifest.File, "the API server would reject the new CRD: %s. To write it by hand: --leave %s", problem,
+				shell.Quote(manifest.File))
 		}
 		return nil
 	}
 	if err != nil {
-		s.Block(manifest.File, "%v", err)
+		s.Block(manifest.File, "%v. To write the new CRD by hand: --leave %s", err, shell.Quote(manifest.File))
 		return nil
 	}
 	naming := crd.Naming(s.Request.CRDName)
@@ -63,10 +80,23 @@ func (s *documents) createCRD(ctx context.Context, one *layout.Succession, manif
 		s.Block(manifest.File, "the new CRD would be %s, which exists already", name)
 		return nil
 	}
+	missing, err := s.compareSchemas(manifest.File, one.Old.Kind,
+		schema{string(content), s.Old.Group, one.Old.Kind, s.Old.Version},
+		schema{outcome.Text, s.Group, one.Successor.Kind, s.Version})
+	if err != nil {
+		return err
+	}
 	for _, note := range outcome.Notes {
 		s.Note(manifest.File, "%s", note)
 	}
-	s.created[one.Old.Kind] = append(s.created[one.Old.Kind], name)
+	created := s.created[one.Old.Kind]
+	created.Files = append(created.Files, name)
+	for _, field := range missing {
+		if top, _, _ := strings.Cut(field.Path, "."); top == "status" && !slices.Contains(created.DropsOfStatus, field.Path) {
+			created.DropsOfStatus = append(created.DropsOfStatus, field.Path)
+		}
+	}
+	s.created[one.Old.Kind] = created
 	s.Changes[name] = &changeset.Change{Content: []byte(outcome.Text), Why: "the CRD of " +
 		one.Successor.Kind + " in " +
 		s.Group + ", after " + manifest.File}

@@ -55,8 +55,17 @@ func (s *documents) editProjectFile() error {
 		if err := entry.Decode(&known); err != nil {
 			return fmt.Errorf("read %s: %w", name, err)
 		}
-		if !slices.Contains(s.Request.Kinds, known.Kind) || known.Version != s.Old.Version ||
-			strings.Trim(known.Group+"."+known.Domain, ".") != s.Old.Group {
+		if !slices.Contains(s.Request.Kinds, known.Kind) || known.Version != s.Old.Version {
+			continue
+		}
+		if isVersion2(&document) && known.Group+"."+domain == s.Old.Group { // the domain is that of the file
+			if known.Domain = domain; s.Group != layout.GroupLabel(s.Group, domain)+"."+domain {
+				s.Note(fmt.Sprintf("%s:%d", name, entry.Line), "%s is not in the domain %s, and the entries of this file "+
+					"have no other: list the new version once the file has version 3", s.Group, domain)
+				continue
+			}
+		}
+		if strings.Trim(known.Group+"."+known.Domain, ".") != s.Old.Group {
 			continue
 		}
 		end := len(lines)
@@ -112,7 +121,7 @@ func (s *documents) successorEntry(old []string, entry *yaml.Node, known resourc
 		if !ok || want == value.Value {
 			continue
 		}
-		if lines[value.Line-entry.Line], ok = withScalar(lines[value.Line-entry.Line], value, want); !ok {
+		if lines[value.Line-entry.Line], ok = WithScalar(lines[value.Line-entry.Line], value, want); !ok {
 			return nil, false
 		}
 	}
@@ -128,6 +137,45 @@ func (s *documents) successorEntry(old []string, entry *yaml.Node, known resourc
 		lines[1] = lines[0][:at] + lines[1][at:]
 	}
 	return slices.Delete(lines, controller, controller+1), true
+}
+
+// admissionKeys are the keys of an entry's webhooks that go with the version that serves them.
+var admissionKeys = []string{"defaulting", "defaultingPath", "validation", "validationPath", "webhookVersion"}
+
+// WithoutWebhooks is PROJECT without the webhooks of a kind in a version; nil if it has none there, or says more of
+// them than which requests they get. line is then that of these webhooks, or 0 without any.
+func WithoutWebhooks(content []byte, kind, group, version string) (without []byte, line int, err error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(content, &document); err != nil {
+		return nil, 0, err
+	}
+	for _, entry := range resourcesOf(&document) {
+		var known resource
+		if err := entry.Decode(&known); err != nil {
+			return nil, 0, err
+		}
+		if known.Kind != kind || known.Version != version || strings.Trim(known.Group+"."+known.Domain, ".") != group {
+			continue
+		}
+		for i := 0; i+1 < len(entry.Content); i += 2 {
+			key, value := entry.Content[i], entry.Content[i+1]
+			if key.Value != "webhooks" {
+				continue
+			}
+			last := key.Line
+			for n, one := range value.Content {
+				if last = max(last, one.Line); n%2 == 0 && !slices.Contains(admissionKeys, one.Value) {
+					return nil, key.Line, nil
+				}
+			}
+			if i == 0 || entry.Content[i-1].Line == key.Line {
+				return nil, key.Line, nil // the dash, or the rest of the entry, is on this line
+			}
+			lines := strings.SplitAfter(string(content), "\n")
+			return []byte(strings.Join(slices.Delete(lines, key.Line-1, last), "")), 0, nil
+		}
+	}
+	return nil, 0, nil
 }
 
 // successorValues says what becomes of a key's value.
@@ -152,8 +200,8 @@ func (s *documents) successorValues(known resource) map[[2]string]string {
 	return values
 }
 
-// withScalar gives a value in a line another text. Its quotes stay, and so does what stands behind it.
-func withScalar(line string, value *yaml.Node, text string) (string, bool) {
+// WithScalar gives a value in a line another text. Its quotes stay, and so does what stands behind it.
+func WithScalar(line string, value *yaml.Node, text string) (string, bool) {
 	at, quote := value.Column-1, ""
 	switch {
 	case value.Style&yaml.DoubleQuotedStyle != 0:
@@ -166,6 +214,14 @@ func withScalar(line string, value *yaml.Node, text string) (string, bool) {
 	}
 	rest, ok := strings.CutPrefix(line[at:], quote+value.Value+quote)
 	return line[:at] + quote + text + quote + rest, ok
+}
+
+// isVersion2 reports whether PROJECT is of version 2, whose entries have no domain.
+func isVersion2(document *yaml.Node) bool {
+	var file struct {
+		Version string `yaml:"version"`
+	}
+	return document.Decode(&file) == nil && file.Version == "2"
 }
 
 // resourcesOf finds the list of resources in the document.

@@ -20,23 +20,24 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
 
 // documents is what the steps have in common: the layout that they follow, and the result that they fill.
 type documents struct {
 	*layout.Layout
 	changeset.Result
-	created map[string][]string // files of new CRDs, by the name of the old kind
+	created map[string]NewCRD // by the name of the old kind
 }
 
 func begin(l *layout.Layout, before changeset.Set) *documents {
-	return &documents{Layout: l, Result: changeset.After(before), created: map[string][]string{}}
+	return &documents{Layout: l, Result: changeset.After(before), created: map[string]NewCRD{}}
 }
 
-// Manifests gives the kinds' manifests the new version, or creates manifests of new CRDs. It also returns the
-// files of new CRDs, by the name of the old kind.
+// Manifests gives the kinds' manifests the new version, or creates manifests of new CRDs. It also returns the new CRDs,
+// by the name of the old kind.
 func Manifests(ctx context.Context, l *layout.Layout, before changeset.Set) (
-	result changeset.Result, created map[string][]string, err error,
+	result changeset.Result, created map[string]NewCRD, err error,
 ) {
 	s := begin(l, before)
 	err = s.editManifests(ctx)
@@ -65,6 +66,10 @@ func (s *documents) editManifests(ctx context.Context) error {
 		files = append(files, manifest.File)
 	}
 	ignored := git.Ignored(ctx, s.Project.Root, files)
+	origins, err := s.origins(manifests)
+	if err != nil {
+		return err
+	}
 	for i, manifest := range manifests {
 		if !s.isOfMovingKind(manifest.Group, manifest.Kind) ||
 			slices.ContainsFunc(manifests[:i], func(m project.Manifest) bool {
@@ -76,7 +81,29 @@ func (s *documents) editManifests(ctx context.Context) error {
 			s.Note(manifest.File, "git ignores it, so that it is left alone: what has made it has to make it again")
 			continue
 		}
-		if err := s.upgradeManifest(ctx, &change, folder, manifest.File); err != nil {
+		if s.leaves(manifest.File) {
+			continue
+		}
+		from, hasSource := origins[manifest.File], s.hasSource(manifest.File, manifests, origins)
+		before := change
+		problems, err := s.upgradeManifest(ctx, &change, folder, manifest.File)
+		switch {
+		case err != nil:
+			return err
+		case len(problems) > 0 && from.isGenerated() && hasSource:
+			change = before
+			s.Note(manifest.File, "left as it is, because it is generated: %s, and has to write it again. It cannot be "+
+				"changed here: %s", from, problems[0])
+			continue
+		case len(problems) > 0:
+			for _, problem := range problems {
+				s.Block(manifest.File, "%s. To change the file by hand: --leave %s", problem, shell.Quote(manifest.File))
+			}
+			continue
+		case from.isGenerated():
+			s.noteOrigin(manifest.File, from, hasSource)
+		}
+		if err := s.compareUpgraded(change.Files[len(change.Files)-1], manifests); err != nil {
 			return err
 		}
 	}
@@ -100,11 +127,22 @@ func (s *documents) isOfMovingKind(group, kind string) bool {
 	return group == s.Old.Group && slices.Contains(s.Request.Kinds, kind)
 }
 
+// leaves reports whether the author changes a manifest, and says so.
+func (s *documents) leaves(file string) bool {
+	if !slices.Contains(s.Request.Leave, file) {
+		return false
+	}
+	s.Note(file, "left as it is, as you have asked (--leave): add %s of %s by hand", s.Version,
+		strings.Join(s.Request.Kinds, ", "))
+	return true
+}
+
+// upgradeManifest adds the new version to the CRDs of a file. If it cannot, it says why not.
 func (s *documents) upgradeManifest(ctx context.Context, change *crd.Change,
-	folder changeset.Folder, file string) error {
+	folder changeset.Folder, file string) (problems []string, err error) {
 	text, _, err := folder.Read(file)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	err = change.Upgrade(ctx, file, text, crd.Naming(s.Request.CRDName), crd.Options{
 		Only: s.isOfMovingKind, AddVersion: s.Version, CopyOf: s.Old.Version,
@@ -112,15 +150,30 @@ func (s *documents) upgradeManifest(ctx context.Context, change *crd.Change,
 	})
 	if refused := (*crd.RefusedError)(nil); errors.As(err, &refused) {
 		for _, problem := range refused.Problems {
-			s.Block(file, "the API server would reject the CRD: %s", problem)
+			problems = append(problems, "the API server would reject the CRD: "+problem)
 		}
-		return nil
+		return problems, nil
 	}
 	if err != nil {
-		s.Block(file, "%v", err)
+		return []string{err.Error()}, nil //nolint:nilerr // it is a problem of the manifest, which the plan shows
 	}
 	if strings.Contains(text, "controller-gen.kubebuilder.io/version") {
 		s.Note(file, "controller-gen has written it: its next run may order and describe the versions in another way")
+	}
+	return nil, nil
+}
+
+// compareUpgraded compares the schemas of the old version and the new one, of the kinds that move and that are in a file.
+func (s *documents) compareUpgraded(upgraded crd.FileChange, manifests []project.Manifest) error {
+	for _, manifest := range manifests {
+		if manifest.File != upgraded.OldPath || !s.isOfMovingKind(manifest.Group, manifest.Kind) {
+			continue
+		}
+		if _, err := s.compareSchemas(manifest.File, manifest.Kind,
+			schema{upgraded.Before, s.Old.Group, manifest.Kind, s.Old.Version},
+			schema{upgraded.After, s.Old.Group, manifest.Kind, s.Version}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

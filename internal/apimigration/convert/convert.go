@@ -67,6 +67,9 @@ type File struct {
 // error, to be looked at.
 func Make(ctx context.Context, dir string, request Request) (*Plan, error) {
 	p, err := project.Load(ctx, dir)
+	if err == nil {
+		err = p.Compiles()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +104,10 @@ func Make(ctx context.Context, dir string, request Request) (*Plan, error) {
 	for _, file := range plan.Files {
 		files[file.Path] = []byte(file.Content)
 	}
-	_, err = project.LoadWith(ctx, p.Workspace, files)
+	with, err := project.LoadWith(ctx, p.Workspace, files)
+	if err == nil {
+		err = with.Compiles()
+	}
 	if known := (*hint.Error)(nil); errors.As(err, &known) {
 		return plan, hint.Errorf(request.command()+" --diff", "with the conversion of %s added, %s",
 			request.Kind, known.Error())

@@ -4,83 +4,26 @@
 package convert
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
-
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 )
-
-// fixture is a copy of a project of testdata.
-func fixture(t *testing.T, name string) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "testdata", name))); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-// filesOf reads all files.
-func filesOf(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(name)
-		rel, _ := filepath.Rel(dir, name)
-		files[filepath.ToSlash(rel)] = string(content)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
-}
-
-func run(t *testing.T, dir, name string, args ...string) (string, error) {
-	t.Helper()
-	command := exec.Command(name, args...)
-	command.Dir = dir
-	out, err := command.CombinedOutput()
-	return string(out), err
-}
-
-func mustRun(t *testing.T, dir, name string, args ...string) {
-	t.Helper()
-	if out, err := run(t, dir, name, args...); err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
-	}
-}
 
 func replace(t *testing.T, dir, name string, oldNew ...string) {
 	t.Helper()
-	file := filepath.Join(dir, name)
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(content)
+	text := fixture.Read(t, dir, name)
 	for i := 0; i < len(oldNew); i += 2 {
 		if !strings.Contains(text, oldNew[i]) {
 			t.Fatalf("%s has no %q:\n%s", name, oldNew[i], text)
 		}
 		text = strings.ReplaceAll(text, oldNew[i], oldNew[i+1])
 	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fixture.Write(t, dir, map[string]string{name: text})
 }
 
 func scaffolded(t *testing.T, dir string, request Request) *Plan {
@@ -95,24 +38,16 @@ func scaffolded(t *testing.T, dir string, request Request) *Plan {
 	return plan
 }
 
-func wantProblem(t *testing.T, err error, text string) {
-	t.Helper()
-	problem := (*hint.Error)(nil)
-	if !errors.As(err, &problem) || !strings.Contains(problem.Error(), text) || problem.Try == "" {
-		t.Errorf("got %v, want an error for the user with %q", err, text)
-	}
-}
-
 func TestWhatDiffersFailsTheTestUntilItIsWritten(t *testing.T) {
 	t.Parallel()
-	dir := fixture(t, "conversion")
-	before := filesOf(t, dir)
+	dir := fixture.Copy(t, "conversion")
+	before := fixture.Files(t, dir)
 	widgets := scaffolded(t, dir, Request{Kind: "Widget", Preserve: true})
 	gadgets := scaffolded(t, dir, Request{Kind: "Gadget", Preserve: true})
 	if !gadgets.Spokes[0].Same || widgets.Spokes[0].Same || !widgets.Spokes[1].Same {
 		t.Errorf("which versions have the same fields: %v, %v", gadgets.Spokes, widgets.Spokes)
 	}
-	after := filesOf(t, dir)
+	after := fixture.Files(t, dir)
 	var written strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		switch content, ok := before[name]; {
@@ -123,12 +58,12 @@ func TestWhatDiffersFailsTheTestUntilItIsWritten(t *testing.T) {
 		}
 	}
 	golden.Compare(t, "../testdata/golden/conversion.txt", written.String())
-	if out, err := run(t, dir, "gofmt", "-l", "."); err != nil || out != "" {
+	if out, err := fixture.Output(t, dir, "gofmt", "-l", "."); err != nil || out != "" {
 		t.Errorf("not formatted: %s %v", out, err)
 	}
-	mustRun(t, dir, "go", "vet", "./...")
+	fixture.Run(t, dir, "go", "vet", "./...")
 
-	out, err := run(t, dir, "go", "test", "./...")
+	out, err := fixture.Output(t, dir, "go", "test", "./...")
 	if err == nil {
 		t.Fatal("the tests pass although fields are not converted")
 	}
@@ -149,15 +84,15 @@ func TestWhatDiffersFailsTheTestUntilItIsWritten(t *testing.T) {
 	}
 
 	fillIn(t, dir)
-	mustRun(t, dir, "go", "test", "./...")
+	fixture.Run(t, dir, "go", "test", "./...")
 	if plan := scaffolded(t, dir, Request{Kind: "Widget", Preserve: true}); len(plan.Files) != 0 {
 		t.Errorf("a second run writes %v", plan.Files)
 	}
 
-	// Were what is kept restored in any case, clients' changes would be undone.
+	// A conversion that always restores what the annotation keeps would undo changes of clients.
 	replace(t, dir, "api/internal/preserve/preserve.go", "\tdefault:\n\t\treturn mine\n",
 		"\tdefault:\n\t\tif is != nil {\n\t\t\treturn is\n\t\t}\n\t\treturn mine\n")
-	out, err = run(t, dir, "go", "test", "-run", "Widget", "./api/v1")
+	out, err = fixture.Output(t, dir, "go", "test", "-run", "Widget", "./api/v1")
 	if err == nil || !strings.Contains(out, "--- FAIL: TestWidgetChangedOnTheWay") ||
 		strings.Contains(out, "AndBack") || !strings.Contains(out, "spec.timeout") {
 		t.Errorf("stale data come back, and the test of changes does not say so: %v\n%s", err, out)
@@ -188,29 +123,5 @@ func fillIn(t *testing.T, dir string) {
 			in.Timeout.Duration = time.Duration(c.Int31()) * time.Millisecond
 		}}`,
 	)
-	const shared = `package v1
-
-import (
-	"testing"
-
-	v2 "github.com/test-org/widget-operator/api/v2"
-)
-
-func TestWidgetSharesNoMemory(t *testing.T) {
-	in, out := &Widget{}, &v2.Widget{}
-	in.Spec.Labels = Labels{"a": "before"}
-	in.Spec.Parts = []Part{{Tags: []string{"before"}}}
-	out.Spec.Owner = "left over"
-	if err := in.ConvertTo(out); err != nil {
-		t.Fatal(err)
-	}
-	out.Spec.Labels["a"], out.Spec.Parts[0].Tags[0] = "after", "after"
-	if in.Spec.Labels["a"] != "before" || in.Spec.Parts[0].Tags[0] != "before" || out.Spec.Owner != "" {
-		t.Error(in, out)
-	}
-}
-`
-	if err := os.WriteFile(filepath.Join(dir, "api/v1/memory_test.go"), []byte(shared), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fixture.Write(t, dir, fixture.Archive(t, "testdata/shares-no-memory.txtar"))
 }

@@ -11,58 +11,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
-
-const marked = `package v1
-
-// +listMapKey=not
-
-type Part struct{ Name string } // +listMapKey=not
-
-// +listMapKey=type
-type Parts []Part
-
-// +listMapKey=apart
-
-// More is a list.
-type More []Part
-
-type (
-	// +listMapKey=group
-	Grouped []Part // +listMapKey=trailing
-	Bare []Part
-)
-
-type A struct {
-	// +listMapKey=doc
-	Doc []Part
-	None []Part
-	// +listMapKey=far
-
-	// +listMapKey=near
-
-	// Apart has a comment of its own.
-	// +listMapKey=own
-	Apart []Part
-	Trailing []Part // +listMapKey=trailing
-	After []Part
-	// +listMapKey=lonely
-
-	Lonely []Part
-	Typed Parts
-	TypedApart More
-	TypedGroup Grouped
-	TypedBare Bare
-	// +listMapKey=field
-	Both Parts
-}
-`
 
 func TestKeysOfListsAreReadWhereControllerToolsReadsThem(t *testing.T) {
 	t.Parallel()
 	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, "a.go", marked, parser.ParseComments|parser.SkipObjectResolution)
+	file, err := parser.ParseFile(fset, "a.go", fixture.Archive(t, "testdata/list-keys.txtar")["a.go"],
+		parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,58 +12,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
-// oddKinds are kinds that cannot be converted, one for each reason.
-const oddKinds = `package VERSION
-
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-)
-
-type (
-	Unmarked struct { metav1.TypeMeta; metav1.ObjectMeta }
-	Bare struct { metav1.TypeMeta; metav1.ObjectMeta } // +kubebuilder:storageversion
-	Half struct { metav1.TypeMeta; metav1.ObjectMeta }
-	Hubbed struct { metav1.TypeMeta; metav1.ObjectMeta }
-	Spoken struct { metav1.TypeMeta; metav1.ObjectMeta }
-	Turned struct { metav1.TypeMeta; metav1.ObjectMeta }
-)
-
-func (*Unmarked) DeepCopyObject() runtime.Object { return nil }
-func (*Half) DeepCopyObject() runtime.Object { return nil }
-func (*Hubbed) DeepCopyObject() runtime.Object { return nil }
-func (*Spoken) DeepCopyObject() runtime.Object { return nil }
-func (*Turned) DeepCopyObject() runtime.Object { return nil }
-`
-
 func TestWhatCannotBeConvertedIsRefused(t *testing.T) {
 	t.Parallel()
-	dir := fixture(t, "conversion")
-	for name, content := range map[string]string{
-		"api/v1/odd.go": strings.ReplaceAll(oddKinds, "VERSION", "v1") +
-			"\nfunc (*Half) ConvertTo() {}\nfunc (*Hubbed) Hub() {}\nfunc (*Spoken) ConvertFrom() {}\n",
-		"api/v2/odd.go": strings.ReplaceAll(oddKinds, "VERSION", "v2") +
-			"\nfunc (*Spoken) ConvertTo() {}\nfunc (*Turned) ConvertFrom() {}\n",
-		"other/v1/odd.go": strings.ReplaceAll(oddKinds, "VERSION", "v1") +
-			"\nvar GroupVersion = schema.GroupVersion{Group: \"other.example.com\", Version: \"v1\"}\n",
-		"api/v1beta2/lonesome.go": "package v1beta2\n\nimport metav1 " +
-			"\"k8s.io/apimachinery/pkg/apis/meta/v1\"\n\ntype Lonesome struct { metav1.TypeMeta; metav1.ObjectMeta }\n",
-	} {
-		if strings.HasPrefix(name, "other") {
-			content = strings.Replace(content, "pkg/runtime\"",
-				"pkg/runtime\"\n\t\"k8s.io/apimachinery/pkg/runtime/schema\"", 1)
-		}
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir := fixture.Copy(t, "conversion")
+	fixture.Write(t, dir, fixture.Archive(t, "testdata/odd-kinds.txtar"))
 	p, err := project.Load(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +57,7 @@ func TestWhatCannotBeConvertedIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := choose(p, test.request)
-			wantProblem(t, err, test.want)
+			fixture.WantProblem(t, err, test.want)
 			if known := (*hint.Error)(nil); test.try != "" && errors.As(err, &known) && known.Try != test.try {
 				t.Errorf("Try: %s, want %s", known.Try, test.try)
 			}
@@ -108,36 +65,26 @@ func TestWhatCannotBeConvertedIsRefused(t *testing.T) {
 	}
 	p.Packages = p.Packages[:len(p.Packages)-1] // without the other group
 	_, _, err = choose(p, Request{Kind: "Unmarked"})
-	wantProblem(t, err, "none of the versions v1, v2 says that Unmarked is stored in it")
+	fixture.WantProblem(t, err, "none of the versions v1, v2 says that Unmarked is stored in it")
 }
 
 func TestAModuleThatLacksALibraryIsToldWhichToGet(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "go.mod"),
-		[]byte("module example.com/m\n\ngo 1.26.0\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fixture.Write(t, dir, map[string]string{"go.mod": "module example.com/m\n\ngo 1.26.0\n"})
 	_, err := librariesOf(t, dir)
-	wantProblem(t, err, "need the package "+conversionPackage)
-	// A module that is required, whose sum is missing, is asked for in its version.
-	dir = fixture(t, "conversion")
-	sums := filepath.Join(dir, "go.sum")
-	content, err := os.ReadFile(sums)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fixture.WantProblem(t, err, "need the package "+conversionPackage)
+	// If go.mod requires a module and go.sum lacks it, the command names the version of go.mod.
+	dir = fixture.Copy(t, "conversion")
 	kept := ""
-	for line := range strings.Lines(string(content)) {
+	for line := range strings.Lines(fixture.Read(t, dir, "go.sum")) {
 		if !strings.HasPrefix(line, "sigs.k8s.io/randfill v1.0.0 ") {
 			kept += line
 		}
 	}
-	if err := os.WriteFile(sums, []byte(kept), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fixture.Write(t, dir, map[string]string{"go.sum": kept})
 	_, err = librariesOf(t, dir)
-	wantProblem(t, err, randfillPackage)
+	fixture.WantProblem(t, err, randfillPackage)
 	if known := (*hint.Error)(nil); errors.As(err, &known) && !strings.Contains(known.Try, "@v") {
 		t.Errorf("Try: %s, want a version", known.Try)
 	}
@@ -145,10 +92,10 @@ func TestAModuleThatLacksALibraryIsToldWhichToGet(t *testing.T) {
 
 func TestAModuleWhoseRequirementsLackALibraryIsToldWhichToGet(t *testing.T) {
 	t.Parallel()
-	dir := fixture(t, "conversion")
+	dir := fixture.Copy(t, "conversion")
 	replace(t, dir, "go.mod", "\tsigs.k8s.io/yaml v1.6.0 // indirect\n", "")
 	_, err := librariesOf(t, dir)
-	wantProblem(t, err, "do not give sigs.k8s.io/yaml")
+	fixture.WantProblem(t, err, "do not give sigs.k8s.io/yaml")
 	if known := (*hint.Error)(nil); errors.As(err, &known) &&
 		known.Try != "go get k8s.io/apimachinery/pkg/api/apitesting/fuzzer@v0.37.2" {
 		t.Errorf("Try: %s", known.Try)
@@ -157,8 +104,8 @@ func TestAModuleWhoseRequirementsLackALibraryIsToldWhichToGet(t *testing.T) {
 
 func TestWhatIsNotVendoredYetIsFoundAllTheSame(t *testing.T) {
 	t.Parallel()
-	dir := fixture(t, "conversion")
-	mustRun(t, dir, "go", "mod", "vendor")
+	dir := fixture.Copy(t, "conversion")
+	fixture.Run(t, dir, "go", "mod", "vendor")
 	if _, err := os.Stat(filepath.Join(dir, "vendor", fuzzerPackage)); err == nil {
 		t.Fatal("the fixture imports what it should lack")
 	}
@@ -170,18 +117,11 @@ func TestWhatIsNotVendoredYetIsFoundAllTheSame(t *testing.T) {
 func TestWhatToGetIsSaidForTheModuleThatLacksIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for name, content := range map[string]string{
+	fixture.Write(t, dir, map[string]string{
 		"go.mod":                 "module example.com/m\n\nreplace example.com/m/api => ./api\n",
 		"api/go.mod":             "module example.com/m/api\n",
-		"api/vendor/modules.txt": "",
-	} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+		"api/vendor/modules.txt": "\n",
+	})
 	workspace, err := project.Find(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -215,13 +155,11 @@ func TestNothingIsWrittenOverAndAFailureLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	plan := &Plan{root: dir, Files: []File{{Path: "new/deep/a.go", Content: "a"}, {Path: "there.go", Content: "new"}}}
-	if err := os.WriteFile(filepath.Join(dir, "there.go"), []byte("old"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fixture.Write(t, dir, map[string]string{"there.go": "old"})
 	if err := plan.Write(); err == nil {
 		t.Error("a file is written over")
 	}
-	if diff := cmp.Diff(map[string]string{"there.go": "old"}, filesOf(t, dir)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"there.go": "old"}, fixture.Files(t, dir)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "new")); !os.IsNotExist(err) {
@@ -231,15 +169,12 @@ func TestNothingIsWrittenOverAndAFailureLeavesNothing(t *testing.T) {
 
 func TestCodeThatExistsStays(t *testing.T) {
 	t.Parallel()
-	dir := fixture(t, "conversion")
-	if err := os.WriteFile(filepath.Join(dir, "api/v1/widget_conversion.go"),
-		[]byte("package v1\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	before := filesOf(t, dir)
+	dir := fixture.Copy(t, "conversion")
+	fixture.Write(t, dir, map[string]string{"api/v1/widget_conversion.go": "package v1\n"})
+	before := fixture.Files(t, dir)
 	_, err := Make(t.Context(), dir, Request{Kind: "Widget"})
-	wantProblem(t, err, "api/v1/widget_conversion.go exists")
-	if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
+	fixture.WantProblem(t, err, "api/v1/widget_conversion.go exists")
+	if diff := cmp.Diff(before, fixture.Files(t, dir)); diff != "" {
 		t.Errorf("something was written:\n%s", diff)
 	}
 }

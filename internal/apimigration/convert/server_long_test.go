@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
@@ -85,7 +86,7 @@ const widgetsCRD = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomRes
 
 func newWidgets(t *testing.T) *widgets {
 	t.Helper()
-	dir := fixture(t, "conversion")
+	dir := fixture.Copy(t, "conversion")
 	scaffolded(t, dir, Request{Kind: "Widget", Preserve: true})
 	fillIn(t, dir)
 	if err := os.Mkdir(filepath.Join(dir, "webhook"), 0o755); err != nil {
@@ -95,7 +96,7 @@ func newWidgets(t *testing.T) *widgets {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "webhook", "webhook")
-	mustRun(t, dir, "go", "build", "-o", program, "./webhook")
+	fixture.Run(t, dir, "go", "build", "-o", program, "./webhook")
 	w := &widgets{T: t, cluster: testbed.New(t, testbed.Options{})}
 	server, err := w.cluster.Serve(http.HandlerFunc(func(out http.ResponseWriter, request *http.Request) {
 		command := exec.CommandContext(request.Context(), program)

@@ -18,7 +18,7 @@ import (
 type Succession struct {
 	Old, Successor crd.Names
 	Namespaced     bool
-	// HasStatus: the type has a status subresource.
+	// HasStatus reports whether a marker of the type, or a manifest of the CRD, has the status subresource.
 	HasStatus bool
 	Manifests []project.Manifest // of the old CRD
 }
@@ -41,6 +41,7 @@ func (l *Layout) nameSuccessors() error {
 			if m.Group == l.Old.Group && m.Kind == name {
 				one.Manifests = append(one.Manifests, m)
 				one.Old.Plural, one.Namespaced = m.Plural, m.Scope != "Cluster"
+				one.HasStatus = one.HasStatus || m.HasStatus
 			}
 		}
 		one.Successor = one.Old

@@ -74,6 +74,8 @@ type Request struct {
 	Assign map[string]split.Destination `yaml:"assign,omitempty"`
 	// WithoutCRDs: the manifests are not in this tree, or are left alone.
 	WithoutCRDs bool `yaml:"withoutCRDs,omitempty"`
+	// Leave are manifests that are left to the author, by their path from the project's root.
+	Leave []string `yaml:"leave,omitempty"`
 	// CRDName says how the manifests that get the new version are called: a crd.Naming. Empty means crd.Auto.
 	CRDName string `yaml:"crdName"`
 }
@@ -185,6 +187,14 @@ func (r Request) checkManifests(p *project.Project, old *project.Version) error 
 	manifests, err := p.Manifests()
 	if err != nil {
 		return err
+	}
+	for _, file := range r.Leave {
+		if !slices.ContainsFunc(manifests, func(m project.Manifest) bool {
+			return m.File == file && m.Group == old.Group && slices.Contains(r.Kinds, m.Kind)
+		}) {
+			return hint.Errorf(TryInspect, "%s, which --leave names, has no CustomResourceDefinition of %s in group %s",
+				file, strings.Join(r.Kinds, ", "), old.Group)
+		}
 	}
 	for _, kind := range r.Kinds {
 		if !slices.ContainsFunc(manifests, func(m project.Manifest) bool {

@@ -4,12 +4,11 @@
 package request
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 )
@@ -21,14 +20,6 @@ func parsed(t *testing.T, name, text string) *project.File {
 		t.Fatal(err)
 	}
 	return &project.File{Path: name, Source: []byte(text), Syntax: file}
-}
-
-func wantProblem(t *testing.T, err error, text string) {
-	t.Helper()
-	problem := (*hint.Error)(nil)
-	if !errors.As(err, &problem) || !strings.Contains(problem.Error(), text) || problem.Try == "" {
-		t.Errorf("got %v, want an error for the user with %q", err, text)
-	}
 }
 
 func TestPatternsOfConsumersAreTakenAsTheGoCommandDoes(t *testing.T) {
@@ -51,7 +42,7 @@ func TestPatternsOfConsumersAreTakenAsTheGoCommandDoes(t *testing.T) {
 	} {
 		asked := Request{Consumers: []string{pattern}}
 		if err := asked.checkConsumers(p, old); err != nil {
-			wantProblem(t, err, want)
+			fixture.WantProblem(t, err, want)
 			continue
 		}
 		var got []string

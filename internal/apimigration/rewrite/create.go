@@ -82,11 +82,16 @@ func (s *creation) createFile(from *project.File, to layout.Home) error {
 			s.storageEdits(from, layout.NewPackage))
 	}
 	body := s.extract(from, to, edits)
-	isDoc := from.Syntax.Doc != nil && (source.HasMarker(from.Syntax.Doc) ||
-		strings.HasPrefix(from.Syntax.Doc.Text(), "Package "))
-	if body == "" && (to != layout.NewPackage || !isDoc || s.InPlace()) {
-		return nil
+	if body == "" {
+		if to != layout.NewPackage || s.InPlace() || !describesPackage(from) {
+			return nil
+		}
+		if !declares(from) { // the directives below the package clause
+			begin, _ := source.Body(s.Project.Fset, from.Syntax)
+			body = strings.TrimLeft(string(from.Source[begin:]), "\n")
+		}
 	}
+	body = s.directives(from, body, to)
 	text := []byte(s.header(from, to) + "\n\n" + body)
 	mentioned, err := source.SelectorsIn(text)
 	if err != nil {
@@ -117,6 +122,30 @@ func (s *creation) createFile(from *project.File, to layout.Home) error {
 	}
 	s.Changes[name] = &changeset.Change{Content: content, Why: why + from.Path}
 	return nil
+}
+
+// describesPackage reports whether a file without code that moves is about the package: with a package comment, with
+// markers above the package clause, also apart from it, or with directives below it in a file without declarations.
+func describesPackage(file *project.File) bool {
+	return slices.ContainsFunc(file.Syntax.Comments, func(group *ast.CommentGroup) bool {
+		if group.Pos() > file.Syntax.Package {
+			return !declares(file) && hasDirective(group)
+		}
+		return source.HasMarker(group) && !source.IsConstraint(group) ||
+			group == file.Syntax.Doc && strings.HasPrefix(group.Text(), "Package ")
+	})
+}
+
+// declares reports whether a file has declarations other than imports.
+func declares(file *project.File) bool {
+	return slices.ContainsFunc(file.Syntax.Decls, func(decl ast.Decl) bool {
+		general, ok := decl.(*ast.GenDecl)
+		return !ok || general.Tok != token.IMPORT
+	})
+}
+
+func hasDirective(group *ast.CommentGroup) bool {
+	return slices.ContainsFunc(group.List, func(c *ast.Comment) bool { return source.IsDirective(c.Text) })
 }
 
 // createDoc writes the package comment of a shared package: with the markers that the group's versions carry, since

@@ -5,7 +5,8 @@
 // its importers, and generates DeepCopy methods. Each step returns its changes and findings and writes nothing; a step
 // that edits what another one has edited takes the changes so far.
 //
-// Invariants: every comment of the sources is there afterwards; generated code is never edited by hand.
+// Invariants: every comment of the sources is there afterwards; generated code is never edited by hand,
+// unless it is known what its generator will write.
 package rewrite
 
 import (

@@ -38,23 +38,35 @@ func Importers(l *layout.Layout, before changeset.Set, uses *mention.Reader) (ch
 }
 
 // editImporters rewrites every file outside the version's package that mentions it, by the identity of what it
-// mentions and not by name. Generated files are left to their generators, so it does not matter how they import it.
+// mentions and not by name. A file that imports the package with a dot is refused, because only selectors are edited.
+// Generated files are left to their generators, so it does not matter how they import it; doubles of interfaces change
+// with the interfaces.
 func (s *importers) editImporters() error {
 	for _, pkg := range s.Project.Packages {
 		if pkg == s.Old.Package {
 			continue
 		}
+		owners := s.ownersIn(pkg)
 		for _, file := range pkg.Files {
 			specs := source.ImportSpecs(file.Syntax, s.Old.Package.Path)
+			named := slices.ContainsFunc(specs, func(spec *ast.ImportSpec) bool { return file.PackageName(spec) != "_" })
 			switch {
+			case !named && len(owners[file]) > 0:
+				if err := s.editOwners(pkg, file, owners); err != nil {
+					return err
+				}
 			case len(specs) == 0:
-			case file.Generated:
+			case file.Generated && !s.isDouble(pkg, file):
 				s.lookAtGenerated(file)
 			case slices.ContainsFunc(specs, func(spec *ast.ImportSpec) bool { return file.PackageName(spec) == "." }):
 				return hint.Errorf("grep -n "+shell.Quote(s.Old.Package.Path)+" "+shell.Quote(file.Path),
 					"%s imports %s with a dot: give the import a name first", file.Path, s.Old.Package.Path)
 			default:
-				if err := s.editImporter(pkg, file, specs); err != nil {
+				if file.Generated {
+					s.Note(file.Path, "generated, and changed like the interface that it implements: run its generator again "+
+						"after apply")
+				}
+				if err := s.editImporter(pkg, file, specs, owners); err != nil {
 					return err
 				}
 			}
@@ -81,21 +93,24 @@ func (s *importers) lookAtGenerated(file *project.File) {
 // importer is one file that imports the old version.
 type importer struct {
 	*importers
-	file  *project.File
-	spec  *ast.ImportSpec // of the old version
-	style string          // its name for the old version
-	q     *qualifiers
-	edits []source.Edit
-	sides map[ast.Node]side // what has been found about code, see about
+	file   *project.File
+	spec   *ast.ImportSpec // of the old version
+	style  string          // its name for the old version
+	q      *qualifiers
+	pkg    *project.Package
+	edits  []source.Edit
+	sides  map[ast.Node]side // what has been found about code, see about
+	owners owners
 }
 
-func (s *importers) editImporter(pkg *project.Package, file *project.File, specs []*ast.ImportSpec) error {
+func (s *importers) editImporter(pkg *project.Package, file *project.File, specs []*ast.ImportSpec,
+	owners owners) error {
 	named := slices.IndexFunc(specs, func(spec *ast.ImportSpec) bool { return file.PackageName(spec) != "_" })
 	if named < 0 {
 		return nil
 	}
-	i := &importer{importers: s, file: file, spec: specs[named], style: file.PackageName(specs[named]),
-		sides: map[ast.Node]side{}}
+	i := &importer{importers: s, pkg: pkg, file: file, spec: specs[named], style: file.PackageName(specs[named]),
+		sides: map[ast.Node]side{}, owners: owners}
 	i.q = s.qualifiersOf(pkg.Types, file, i.style)
 	if cloned, err := i.cloneRegistration(); err != nil || cloned {
 		return err
@@ -106,13 +121,14 @@ func (s *importers) editImporter(pkg *project.Package, file *project.File, specs
 		}
 		return true
 	})
-	if len(i.edits) == 0 {
+	if len(i.edits) == 0 && len(owners[file]) == 0 {
 		return nil
 	}
 	if i.Request.Consumes(file.Path) {
 		i.comments()
 		i.edits = append(i.edits, i.embeddedFields(file)...)
 	}
+	i.acceptBothOwners()
 	text := []byte(source.Splice(file.Source, 0, len(file.Source), i.edits))
 	return s.rewrite(file, text, i.q, map[string]string{s.Old.Package.Path: i.style}, "uses what has moved")
 }
@@ -148,8 +164,11 @@ func (i *importer) selector(selector *ast.SelectorExpr) {
 			i.repeatRegistration(selector)
 			return
 		}
+		if i.uses.IsSettled(i.pkg, i.file, selector, i.owners.all()) {
+			return
+		}
 		if !strings.HasSuffix(d.Name, "GroupVersion") && i.Group == i.Old.Group || !consumes ||
-			!i.besideMoved(selector) {
+			i.uses.IsCompared(i.file, selector) || !i.besideMoved(selector) {
 			i.noteUse(selector, d, false)
 			return
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 )
 
 // Markers grants the new resource in the markers of RBAC what is granted on the old one.
@@ -62,7 +63,7 @@ func (s *editing) editMarkersOf(file *project.File) {
 			continue
 		}
 		for _, one := range s.Successions {
-			if rule := granted(one, markerArguments(arguments)); rule != "" &&
+			if rule := granted(one, source.MarkerArguments(arguments)); rule != "" &&
 				!strings.Contains(string(content), rule) {
 				out.WriteString(line[:strings.Index(line, rbacMarker)] + rbacMarker + rule + "\n")
 			}
@@ -73,56 +74,13 @@ func (s *editing) editMarkersOf(file *project.File) {
 	}
 }
 
-// markerArgument is one of key=a;b in a marker.
-type markerArgument struct {
-	key    string
-	values []string
-}
-
-// markerArguments splits a marker into its arguments; commas in quotes and braces do not separate.
-func markerArguments(text string) []markerArgument {
-	var list []markerArgument
-	for text != "" {
-		end, depth, quoted := len(text), 0, false
-		for i, r := range text {
-			switch {
-			case r == '"':
-				quoted = !quoted
-			case r == '{' && !quoted:
-				depth++
-			case r == '}' && !quoted:
-				depth--
-			case r == ',' && !quoted && depth == 0:
-				end = min(end, i)
-			}
-		}
-		key, value, _ := strings.Cut(text[:end], "=")
-		var values []string
-		for one := range strings.SplitSeq(strings.Trim(value, "{}"), ";") {
-			values = append(values, strings.Trim(strings.TrimSpace(one), `"`))
-		}
-		list = append(list, markerArgument{strings.TrimSpace(key), values})
-		text = strings.TrimPrefix(text[end:], ",")
-	}
-	return list
-}
-
-func valuesOf(arguments []markerArgument, key string) []string {
-	for _, argument := range arguments {
-		if argument.key == key {
-			return argument.values
-		}
-	}
-	return nil
-}
-
 // granted is the same rule for the new resource; empty if the rule is not about the old one.
-func granted(one layout.Succession, arguments []markerArgument) string {
-	if !slices.Contains(valuesOf(arguments, "groups"), one.Old.Group) {
+func granted(one layout.Succession, arguments []source.MarkerArgument) string {
+	if !slices.Contains(source.ValuesOf(arguments, "groups"), one.Old.Group) {
 		return ""
 	}
 	var resources []string
-	for _, resource := range valuesOf(arguments, "resources") {
+	for _, resource := range source.ValuesOf(arguments, "resources") {
 		if name, below, isSub := strings.Cut(resource, "/"); name == one.Old.Plural {
 			if resource = one.Successor.Plural; isSub {
 				resource += "/" + below
@@ -135,8 +93,8 @@ func granted(one layout.Succession, arguments []markerArgument) string {
 	}
 	var parts []string
 	for _, argument := range arguments {
-		values := argument.values
-		switch argument.key {
+		values := argument.Values
+		switch argument.Key {
 		case "groups":
 			values = []string{one.Successor.Group}
 		case "resources":
@@ -144,7 +102,7 @@ func granted(one layout.Succession, arguments []markerArgument) string {
 		case "resourceNames":
 			continue // objects of another resource
 		}
-		parts = append(parts, fmt.Sprintf("%s=%s", argument.key, strings.Join(values, ";")))
+		parts = append(parts, fmt.Sprintf("%s=%s", argument.Key, strings.Join(values, ";")))
 	}
 	return strings.Join(parts, ",")
 }

@@ -20,7 +20,7 @@ import (
 type qualifiers struct {
 	layout *layout.Layout
 	taken  map[string]bool
-	// style is how the file calls the old version's package; empty if it does not import it.
+	// style is how the file, or its package, calls the old version's package; empty if neither imports it.
 	style string
 	names map[layout.Home]string
 }

@@ -11,15 +11,17 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 )
 
-// hostile is a tree with a plan and the folder of an apply that this user did not start: its journal replaces files of
-// the user.
+// hostile returns a tree with the staging folder of an apply that this user did not start. Its journal replaces files
+// of the user outside of the tree.
 func hostile(t *testing.T) (root, profile string) {
 	t.Helper()
 	home := t.TempDir()
 	root, profile = filepath.Join(home, "src", "project"), filepath.Join(home, ".profile")
-	write(t, home, map[string]string{".profile": "mine", "src/project/go.mod": "module example.com/x\n"})
+	fixture.Write(t, home, map[string]string{".profile": "mine", "src/project/go.mod": "module example.com/x\n"})
 	if err := os.MkdirAll(filepath.Join(root, ".git", "hooks"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +34,7 @@ func hostile(t *testing.T) (root, profile string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(root, stagingFolder),
+	fixture.Write(t, filepath.Join(root, stagingFolder),
 		map[string]string{".gitignore": stagedMark, stagedJournal: string(written), "1": payload, "2": payload})
 	return root, profile
 }
@@ -40,19 +42,19 @@ func hostile(t *testing.T) (root, profile string) {
 func TestAJournalThatCameWithTheRepositoryIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	root, profile := hostile(t)
-	before := filesOf(t, root)
+	before := fixture.Files(t, root)
 	_, err := Unfinished(root)
-	wantProblem(t, err, "was not written by an apply of yours")
-	wantProblem(t, CheckFinished(root), "was not written by an apply of yours")
+	fixture.WantProblem(t, err, "was not written by an apply of yours")
+	fixture.WantProblem(t, CheckFinished(root), "was not written by an apply of yours")
 	if content, err := os.ReadFile(profile); err != nil || string(content) != "mine" {
 		t.Errorf("the file outside of the tree is %q (%v)", content, err)
 	}
-	if diff := cmp.Diff(before, filesOf(t, root)); diff != "" {
+	if diff := cmp.Diff(before, fixture.Files(t, root)); diff != "" {
 		t.Errorf("the tree was changed (-before +after):\n%s", diff)
 	}
 }
 
-// Even a journal that is noted as ours, and a plan, lead nowhere but into the tree.
+// Not even a plan, or a journal that is noted as ours, leads out of the tree.
 func TestNothingIsReplacedOutsideOfTheTreeNorInGit(t *testing.T) {
 	t.Parallel()
 	root, profile := hostile(t)
@@ -70,7 +72,7 @@ func TestNothingIsReplacedOutsideOfTheTreeNorInGit(t *testing.T) {
 		}
 	})
 	_, err = Unfinished(root)
-	wantProblem(t, err, "is not a path within")
+	fixture.WantProblem(t, err, "is not a path within")
 
 	if err := os.RemoveAll(filepath.Join(root, stagingFolder)); err != nil {
 		t.Fatal(err)
@@ -89,8 +91,8 @@ func TestNothingIsReplacedOutsideOfTheTreeNorInGit(t *testing.T) {
 	}
 }
 
-// Someone who may write in the tree can put a link into the way after it was looked at: nothing is written through it
-// either.
+// A process that may write in the tree can replace a folder by a link after the check. Nothing is written through the
+// link either.
 func TestALinkThatIsPutInTheWayBetweenACheckAndAWriteIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []string{"new", "new/deep", stagingFolder} {
@@ -98,8 +100,8 @@ func TestALinkThatIsPutInTheWayBetweenACheckAndAWriteIsNotFollowed(t *testing.T)
 			t.Parallel()
 			root, outside := t.TempDir(), t.TempDir()
 			steps, before, _ := small()
-			write(t, root, before)
-			write(t, outside, map[string]string{"deep/mine": "mine", ".gitignore": stagedMark})
+			fixture.Write(t, root, before)
+			fixture.Write(t, outside, map[string]string{"deep/mine": "mine", ".gitignore": stagedMark})
 			swapped := false
 			err := carryOut(t.Context(), root, steps, Options{Hook: func() {
 				at := filepath.Join(root, folder)
@@ -115,7 +117,7 @@ func TestALinkThatIsPutInTheWayBetweenACheckAndAWriteIsNotFollowed(t *testing.T)
 				t.Errorf("error %v, swapped: %t", err, swapped)
 			}
 			if diff := cmp.Diff(map[string]string{"deep/mine": "mine", ".gitignore": stagedMark},
-				filesOf(t, outside)); diff != "" {
+				fixture.Files(t, outside)); diff != "" {
 				t.Errorf("the folder that the link leads to was changed (-before +after):\n%s", diff)
 			}
 		})
@@ -125,13 +127,13 @@ func TestALinkThatIsPutInTheWayBetweenACheckAndAWriteIsNotFollowed(t *testing.T)
 func TestAFolderOfAnApplyThatIsALinkIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	root, victim := t.TempDir(), t.TempDir()
-	write(t, root, map[string]string{"go.mod": "module example.com/x\n"})
-	write(t, victim, map[string]string{".gitignore": stagedMark, "precious": "mine"})
+	fixture.Write(t, root, map[string]string{"go.mod": "module example.com/x\n"})
+	fixture.Write(t, victim, map[string]string{".gitignore": stagedMark, "precious": "mine"})
 	if err := os.Symlink(victim, filepath.Join(root, stagingFolder)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Unfinished(root)
-	wantProblem(t, err, "symbolic link")
+	fixture.WantProblem(t, err, "symbolic link")
 	if _, err := os.Stat(filepath.Join(victim, "precious")); err != nil {
 		t.Error("a file in the folder that the link leads to was removed")
 	}

@@ -17,10 +17,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
-// How a test binary is told to be the process that dies: its folder, before which change, and whether it commits.
+// These variables make a test binary the process that dies: its folder, the change before which it dies, and whether it
+// commits.
 const (
 	dieIn      = "API_MIGRATOR_TEST_DIE_IN"
 	dieBefore  = "API_MIGRATOR_TEST_DIE_BEFORE"
@@ -52,7 +54,7 @@ func small() (steps []Step, before, after map[string]string) {
 	return steps, before, after
 }
 
-// document is what asks for the edits of small.
+// document is the plan of small.
 var document = []byte("plan")
 
 // carryOut stages and runs a transaction.
@@ -64,7 +66,7 @@ func carryOut(ctx context.Context, root string, steps []Step, options Options) e
 	return staged.Run(ctx)
 }
 
-// The process that dies. Run as a test of its own it has nothing to do.
+// This is the process that dies. Without the variables the test does nothing.
 func TestAProcessThatDies(t *testing.T) {
 	root := os.Getenv(dieIn)
 	if root == "" {
@@ -109,14 +111,14 @@ func TestAnApplyThatIsKilledAnywhereIsFinishedByTheNext(t *testing.T) {
 	for n, killed := 0, true; killed; n++ {
 		root := t.TempDir()
 		steps, before, after := small()
-		write(t, root, before)
+		fixture.Write(t, root, before)
 		killed = dies(t, root, n, "")
-		now := withoutStaging(filesOf(t, root))
+		now := withoutStaging(fixture.Files(t, root))
 		problem := CheckFinished(root)
 		switch {
 		case problem != nil:
 			begun++
-			wantProblem(t, problem, "an apply ended before it was done")
+			fixture.WantProblem(t, problem, "an apply ended before it was done")
 		case cmp.Equal(now, before):
 			untouched++
 		case cmp.Equal(now, after):
@@ -127,7 +129,7 @@ func TestAnApplyThatIsKilledAnywhereIsFinishedByTheNext(t *testing.T) {
 		if err := applyAgain(t, root, steps, false); err != nil {
 			t.Fatalf("killed before change %d: %v", n, err)
 		}
-		if diff := cmp.Diff(after, withoutStaging(filesOf(t, root))); diff != "" {
+		if diff := cmp.Diff(after, withoutStaging(fixture.Files(t, root))); diff != "" {
 			t.Errorf("killed before change %d, and applied again (-want +got):\n%s", n, diff)
 		}
 	}
@@ -144,7 +146,7 @@ func TestAnApplyThatIsKilledOnItsWayBackIsFinishedByTheNext(t *testing.T) {
 	for n, killed := 0, true; killed; n++ {
 		root := t.TempDir()
 		steps, before, after := small()
-		write(t, root, before)
+		fixture.Write(t, root, before)
 		for name, mode := range modes {
 			if err := os.Chmod(filepath.Join(root, name), mode); err != nil {
 				t.Fatal(err)
@@ -159,8 +161,8 @@ func TestAnApplyThatIsKilledOnItsWayBackIsFinishedByTheNext(t *testing.T) {
 		if err := os.Remove(obstacle); err != nil {
 			t.Fatal(err)
 		}
-		write(t, root, map[string]string{"w.yaml": before["w.yaml"]})
-		if cmp.Equal(withoutStaging(filesOf(t, root)), before) {
+		fixture.Write(t, root, map[string]string{"w.yaml": before["w.yaml"]})
+		if cmp.Equal(withoutStaging(fixture.Files(t, root)), before) {
 			back++
 		}
 		if !killed {
@@ -169,7 +171,7 @@ func TestAnApplyThatIsKilledOnItsWayBackIsFinishedByTheNext(t *testing.T) {
 		if err := applyAgain(t, root, steps, false); err != nil {
 			t.Fatalf("killed before change %d: %v", n, err)
 		}
-		if diff := cmp.Diff(after, withoutStaging(filesOf(t, root))); diff != "" {
+		if diff := cmp.Diff(after, withoutStaging(fixture.Files(t, root))); diff != "" {
 			t.Errorf("killed before change %d, and applied again (-want +got):\n%s", n, diff)
 		}
 		checkModes(t, root, map[string]os.FileMode{"a.go": modes["a.go"]})
@@ -221,7 +223,7 @@ func TestAChangeMadeMeanwhileIsNotOverwritten(t *testing.T) {
 			t.Parallel()
 			root := t.TempDir()
 			steps, before, _ := small()
-			write(t, root, before)
+			fixture.Write(t, root, before)
 			for n := 0; ; n++ { // until something is in place
 				if !dies(t, root, n, "") {
 					t.Fatal("the process never died between two files")
@@ -233,10 +235,10 @@ func TestAChangeMadeMeanwhileIsNotOverwritten(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			write(t, root, change)
-			now := filesOf(t, root)
-			wantProblem(t, applyAgain(t, root, steps, false), "was changed while it was waiting")
-			if diff := cmp.Diff(now, filesOf(t, root)); diff != "" {
+			fixture.Write(t, root, change)
+			now := fixture.Files(t, root)
+			fixture.WantProblem(t, applyAgain(t, root, steps, false), "was changed while it was waiting")
+			if diff := cmp.Diff(now, fixture.Files(t, root)); diff != "" {
 				t.Errorf("a refused apply changed the tree:\n%s", diff)
 			}
 		})
@@ -254,11 +256,11 @@ func TestTheFolderOfSomeoneElseIsInTheWay(t *testing.T) {
 			t.Parallel()
 			root := t.TempDir()
 			steps, before, _ := small()
-			write(t, root, before)
-			write(t, root, files)
-			want := filesOf(t, root)
-			wantProblem(t, carryOut(t.Context(), root, steps, Options{}), "it is in the way")
-			if diff := cmp.Diff(want, filesOf(t, root)); diff != "" {
+			fixture.Write(t, root, before)
+			fixture.Write(t, root, files)
+			want := fixture.Files(t, root)
+			fixture.WantProblem(t, carryOut(t.Context(), root, steps, Options{}), "it is in the way")
+			if diff := cmp.Diff(want, fixture.Files(t, root)); diff != "" {
 				t.Errorf("the tree has changed:\n%s", diff)
 			}
 		})
@@ -269,16 +271,16 @@ func TestAStagedContentThatWasChangedIsNotPutInPlace(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	steps, before, _ := small()
-	write(t, root, before)
+	fixture.Write(t, root, before)
 	staged, err := Stage(root, document, steps, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	last := staged.journal.Steps[2].Edits
-	write(t, root, map[string]string{stagingFolder + "/" + last[len(last)-1].Staged: "new"})
-	want := filesOf(t, root)
-	wantProblem(t, applyAgain(t, root, steps, false), "is not the content that w.yaml was to get")
-	if diff := cmp.Diff(want, filesOf(t, root)); diff != "" {
+	fixture.Write(t, root, map[string]string{stagingFolder + "/" + last[len(last)-1].Staged: "new"})
+	want := fixture.Files(t, root)
+	fixture.WantProblem(t, applyAgain(t, root, steps, false), "is not the content that w.yaml was to get")
+	if diff := cmp.Diff(want, fixture.Files(t, root)); diff != "" {
 		t.Errorf("a refused apply changed the tree:\n%s", diff)
 	}
 }
@@ -290,7 +292,7 @@ func TestAnotherPlanDoesNotFinishAnApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantProblem(t, staged.Resume(t.Context(), []byte("another"), false), "another plan")
+	fixture.WantProblem(t, staged.Resume(t.Context(), []byte("another"), false), "another plan")
 }
 
 func TestAnApplyInCommitsThatIsKilledAnywhereGoesOn(t *testing.T) {
@@ -300,26 +302,26 @@ func TestAnApplyInCommitsThatIsKilledAnywhereGoesOn(t *testing.T) {
 		"Add b: A new/deep/b.go",
 		"Define w: M w.yaml",
 	}
-	// Before the journal is there, it is the same as without commits.
+	// Before the journal exists, there is no difference to an apply without commits.
 	for n, killed := 8, true; killed; n++ {
 		root := t.TempDir()
 		steps, before, after := small()
-		write(t, root, before)
-		run(t, root, "git", "init", "-q")
-		run(t, root, "git", "config", "user.name", "t")
-		run(t, root, "git", "config", "user.email", "t@example.com")
-		commit(t, root, "before")
+		fixture.Write(t, root, before)
+		fixture.Run(t, root, "git", "init", "-q")
+		fixture.Run(t, root, "git", "config", "user.name", "t")
+		fixture.Run(t, root, "git", "config", "user.email", "t@example.com")
+		fixture.Commit(t, root, "before")
 		killed = dies(t, root, n, "yes")
 		if err := applyAgain(t, root, steps, true); err != nil {
 			t.Fatalf("killed before change %d: %v", n, err)
 		}
-		if diff := cmp.Diff(after, withoutStaging(filesOf(t, root))); diff != "" {
+		if diff := cmp.Diff(after, withoutStaging(fixture.Files(t, root))); diff != "" {
 			t.Errorf("killed before change %d, and applied again (-want +got):\n%s", n, diff)
 		}
 		if diff := cmp.Diff(want, commits(t, root)); diff != "" {
 			t.Fatalf("killed before change %d: commits (-want +got):\n%s", n, diff)
 		}
-		if out := run(t, root, "git", "status", "--porcelain"); len(out) > 0 {
+		if out := fixture.Run(t, root, "git", "status", "--porcelain"); len(out) > 0 {
 			t.Errorf("killed before change %d: not committed: %s", n, out)
 		}
 	}
