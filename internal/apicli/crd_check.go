@@ -29,7 +29,8 @@ func newCRDCheckCommand(streams Streams) *cobra.Command {
   compatible  do the objects and clients of the old one work with it, and do objects keep every field that they have now?
   lossless    does conversion strategy None between its versions keep all data?
 
-check asks no cluster. Exit codes: 0 all answers are yes, 1 error, 2 the answer to a question is no.`,
+check warns of printer columns, and of paths of the scale subresource, that read fields which the schema drops. It asks no
+cluster. Exit codes: 0 all answers are yes, 1 error, 2 the answer to a question is no.`,
 		Example: `  kubectl get crd widgets.example.com -o yaml >old.yaml
   api-migrator crd check old.yaml config/crd/bases/example.com_widgets.yaml`,
 		Args: func(command *cobra.Command, args []string) error {

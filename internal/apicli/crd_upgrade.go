@@ -27,8 +27,8 @@ func newCRDUpgradeCommand(streams Streams) *cobra.Command {
 		Use:   "upgrade FILE…",
 		Short: "Convert manifests of CustomResourceDefinitions to apiextensions.k8s.io/v1",
 		Long: `Convert the CustomResourceDefinitions of files to apiextensions.k8s.io/v1, with their versions in spec.versions, and give each
-file with one CRD its canonical name. References to a renamed file are changed too, in kustomizations and any other text
-below --dir. Comments, the order of fields and blank lines stay.
+file with one CRD its canonical name. Files are YAML or JSON, and CRDs may be items of a list. References to a renamed file
+are changed too, in kustomizations and any other text below --dir. Comments, the order of fields and blank lines stay.
 
 upgrade writes nothing unless the validation of the API server accepts every result. A second run changes nothing.
 Exit codes: 0 done, or nothing to do; 1 error.`,

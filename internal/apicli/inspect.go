@@ -24,6 +24,13 @@ type inspection struct {
 	Manifests []project.Manifest `json:"manifests"`
 	// Ignored are Go files that build constraints keep out.
 	Ignored []string `json:"ignored"`
+	// Broken are packages that do not compile, with the first problem.
+	Broken []brokenPackage `json:"broken,omitempty"`
+}
+
+type brokenPackage struct {
+	Path    string `json:"path"`
+	Problem string `json:"problem"`
 }
 
 type module struct {
@@ -90,6 +97,9 @@ func inspect(p *project.Project) (*inspection, error) {
 			Importers: append([]string{}, v.Importers...),
 		})
 	}
+	for _, broken := range p.Broken {
+		found.Broken = append(found.Broken, brokenPackage{Path: broken.Path, Problem: broken.First()})
+	}
 	manifests, err := p.Manifests()
 	found.Manifests = append(found.Manifests, manifests...)
 	return found, err
@@ -128,6 +138,9 @@ func (i *inspection) show(out io.Writer) error {
 	}
 	for _, file := range i.Ignored {
 		fmt.Fprintf(out, "\nskipped, because of its build constraints: %s\n", file)
+	}
+	for _, one := range i.Broken {
+		fmt.Fprintf(out, "\ndoes not compile: %s\n  %s\n", one.Path, one.Problem)
 	}
 	return nil
 }

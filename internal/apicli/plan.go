@@ -6,6 +6,8 @@ package apicli
 import (
 	"fmt"
 	"os"
+	"path"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -102,6 +104,9 @@ plan exits with 2 if the plan has blockers.`,
 		"DECLARATION=new|shared|stay: where a declaration goes, against the analysis")
 	flags.BoolVar(&asked.WithoutCRDs, "without-crds", false,
 		"leave manifests of CustomResourceDefinitions alone, and do not insist on one for each kind")
+	flags.StringSliceVar(&asked.Leave, "leave", nil,
+		"a manifest that you change by hand, by its path from the project's root; several, with commas or with the flag "+
+			"again")
 	flags.StringVar(&asked.CRDName, "crd-name", asked.CRDName,
 		"name of the manifests' files: auto (a name that says a version, such as "+
 			"operators_v1_catalogsourceconfig_crd.yaml, becomes <group>_<plural>_crd.yaml), keep, canonical "+
@@ -130,6 +135,9 @@ func complete(command *cobra.Command, asked *request.Request, assign map[string]
 	}
 	slices.Sort(asked.Kinds)
 	asked.Kinds = slices.Compact(asked.Kinds)
+	for i, file := range asked.Leave {
+		asked.Leave[i] = path.Clean(filepath.ToSlash(file))
+	}
 	for name, to := range assign {
 		destination := split.Destination(to)
 		if !slices.Contains([]split.Destination{split.New, split.Shared, split.Stay}, destination) {

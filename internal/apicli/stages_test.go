@@ -5,7 +5,6 @@ package apicli
 
 import (
 	"encoding/json"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/stages"
 )
 
@@ -47,31 +47,13 @@ func TestStagesAreShownAndWrittenOnce(t *testing.T) {
 	if err := os.WriteFile(gate, []byte("true\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	before := filesOf(t, dir)
+	before := fixture.Files(t, dir)
 	_, complaint, code = call(t, "stages", "--from", "v1", "--to", "v3", "--out", dir, guideManifest)
 	if try := "Try: api-migrator stages --from v1 --to v3 --out " + dir + ".new " + guideManifest + "\n"; code != 1 ||
 		!strings.Contains(complaint, "is there with another content") || !strings.HasSuffix(complaint, try) {
 		t.Errorf("over the user's files: exit code %d: %s", code, complaint)
 	}
-	if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
+	if diff := cmp.Diff(before, fixture.Files(t, dir)); diff != "" {
 		t.Errorf("something was written all the same:\n%s", diff)
 	}
-}
-
-// filesOf is everything in a folder.
-func filesOf(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		text, err := os.ReadFile(filepath.Join(dir, path))
-		files[path] = string(text)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/artifacts"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/transaction"
 )
@@ -18,7 +19,8 @@ func newVerifyCommand(streams Streams) *cobra.Command {
 		Short: "Check that API versions and manifests agree",
 		Long: `Check what must hold after a migration: the code compiles; one version of each kind has the marker
 +kubebuilder:storageversion (a single version needs none); every manifest of a CustomResourceDefinition lists all versions
-that the code has and stores the marked one; and the packages of APIs are formatted as gofmt does. verify writes nothing. It
+that the code has and stores the marked one; no version drops a field that its Go type has and another version keeps; and the
+packages of APIs are formatted as gofmt does. verify notes fields of Go types that no version keeps. It writes nothing, and
 exits with 2 if something does not hold.`,
 		Args: atMost(1),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -40,6 +42,20 @@ exits with 2 if something does not hold.`,
 			violations, err := p.Violations()
 			if err != nil {
 				return err
+			}
+			lost, notes, err := artifacts.Unkept(p)
+			if err != nil {
+				return err
+			}
+			for _, note := range notes {
+				fmt.Fprintf(streams.Err, "note: %s\n", note)
+			}
+			violations = append(violations, lost...)
+			for _, broken := range p.Broken {
+				for _, missing := range p.NotGenerated(broken) {
+					fmt.Fprintf(streams.Err, "note: %s imports %s, which is not there: verify again once it is generated\n",
+						broken.Path, missing)
+				}
 			}
 			for _, violation := range violations {
 				fmt.Fprintln(streams.Out, violation)

@@ -8,6 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path"
@@ -188,12 +191,23 @@ func checkClean(ctx context.Context, root string, plan *Plan) error {
 	}
 	known := git.Tracked(ctx, root)
 	for _, edit := range plan.Edits {
-		if edit.Before != "" && !known[edit.File] && path.Base(edit.File) != project.DeepCopyFile {
+		if edit.Before != "" && !known[edit.File] && path.Base(edit.File) != project.DeepCopyFile &&
+			!isGenerated(root, edit.File) {
 			return hint.Errorf("git add -- "+shell.Quote(edit.File),
 				"git does not know %s, which the plan changes, so that nothing could bring it back", edit.File)
 		}
 	}
 	return nil
+}
+
+// isGenerated reports whether a file is Go code that a program has written, so that nothing is lost with it.
+func isGenerated(root, file string) bool {
+	content, err := tree.ReadIfThere(root, file)
+	if err != nil || path.Ext(file) != ".go" {
+		return false
+	}
+	syntax, err := parser.ParseFile(token.NewFileSet(), file, content, parser.PackageClauseOnly|parser.ParseComments)
+	return err == nil && ast.IsGenerated(syntax)
 }
 
 // Patch is what git apply makes of the outcome: the edits as a patch.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
@@ -20,7 +21,7 @@ func TestAnApplyThatFailsHalfWayLeavesTheTreeAsItWas(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before := filesOf(t, root)
+	before := fixture.Files(t, root)
 	outcome := &Outcome{
 		Root:   root,
 		Plan:   &Plan{Edits: []Edit{{File: "a.go"}, {File: "gone.go"}, {File: "new/b.go"}, {File: "z.go"}}},
@@ -31,7 +32,7 @@ func TestAnApplyThatFailsHalfWayLeavesTheTreeAsItWas(t *testing.T) {
 	if err := outcome.write(t.Context(), false, nil); err == nil {
 		t.Fatal("want an error: a folder stands where a file goes")
 	}
-	if diff := cmp.Diff(before, filesOf(t, root)); diff != "" {
+	if diff := cmp.Diff(before, fixture.Files(t, root)); diff != "" {
 		t.Errorf("the tree (-want +got):\n%s", diff)
 	}
 	if _, err := os.Stat(filepath.Join(root, "new")); !os.IsNotExist(err) {

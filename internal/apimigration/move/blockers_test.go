@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
@@ -20,7 +21,7 @@ func TestFilesThatAreLinksBlockThePlanAndAreNotWrittenThrough(t *testing.T) {
 	t.Parallel()
 	const controller, generated = "pkg/controller/operatorgroup/operatorgroup_controller.go", "pkg/apis/operators/v1/" +
 		project.DeepCopyFile
-	dir, elsewhere := fixture(t, "guide"), t.TempDir()
+	dir, elsewhere := fixture.Repository(t, "guide"), t.TempDir()
 	for _, name := range []string{controller, generated} {
 		other := filepath.Join(elsewhere, filepath.Base(name))
 		if err := errors.Join(os.Rename(filepath.Join(dir, name), other),
@@ -28,7 +29,7 @@ func TestFilesThatAreLinksBlockThePlanAndAreNotWrittenThrough(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before := filesOf(t, elsewhere)
+	before := fixture.Files(t, elsewhere)
 	blocked := map[string]bool{}
 	for _, blocker := range planned(t, dir, guideRequest).Blockers {
 		blocked[blocker.Where] = strings.Contains(blocker.Text, "is a symbolic link")
@@ -36,22 +37,20 @@ func TestFilesThatAreLinksBlockThePlanAndAreNotWrittenThrough(t *testing.T) {
 	if !blocked[controller] || !blocked[generated] {
 		t.Errorf("blocked: %v", blocked)
 	}
-	if diff := cmp.Diff(before, filesOf(t, elsewhere)); diff != "" {
+	if diff := cmp.Diff(before, fixture.Files(t, elsewhere)); diff != "" {
 		t.Errorf("the files behind the links have changed:\n%s", diff)
 	}
 }
 
 func TestRemovalWithoutASuccessorIsRefused(t *testing.T) {
 	t.Parallel()
-	dir := fixture(t, "guide")
 	for want, change := range map[string]func(*request.Request){
 		"importers cannot keep the old names":           func(r *request.Request) { r.Consumers = []string{request.ConsumersNone} },
 		"the old version cannot be the storage version": func(r *request.Request) { r.Storage = request.StorageOld },
 	} {
 		asked := options{request.SharedPackage, request.OldRemove, request.UnexportedInternal}.of(guideRequest)
 		change(&asked)
-		_, err := Make(t.Context(), dir, asked)
-		wantProblem(t, err, want)
+		fixture.WantProblem(t, refused(t, asked), want)
 	}
 }
 
@@ -60,7 +59,7 @@ func TestRemovingTheLastKindSaysWhatRemains(t *testing.T) {
 	asked := options{request.SharedNewest, request.OldRemove, request.UnexportedInternal}.of(guideRequest)
 	asked.Kinds = []string{"CatalogSourceConfig", "OperatorGroup"}
 	text := ""
-	for _, finding := range planned(t, fixture(t, "guide"), asked).Findings {
+	for _, finding := range planned(t, fixture.Repository(t, "guide"), asked).Findings {
 		text += finding.Where + ": " + finding.Text + "\n"
 	}
 	for _, want := range []string{

@@ -7,13 +7,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
-// What makes objects, or says which group, version and kind they are of, must not come from the new version: the old
-// one's callers would get other objects.
+// The old version keeps its own functions that create objects, and its own names of group, version and kind: with those
+// of the new version, callers of the old one would get other objects.
 func TestTheOldVersionKeepsWhatMeansSomethingElseInEach(t *testing.T) {
 	t.Parallel()
+	bound := fixture.Archive(t, "testdata/bound-to-a-version.txtar")
+	before := fixture.Copy(t, "guide")
+	fixture.Write(t, before, bound)
+	fixture.Run(t, before, "go", "test", "./pkg/apis/operators")
 	for _, asked := range []request.Request{
 		options{request.SharedPackage, request.OldWrap, request.UnexportedInternal}.of(guideRequest),
 		func() request.Request {
@@ -24,14 +29,10 @@ func TestTheOldVersionKeepsWhatMeansSomethingElseInEach(t *testing.T) {
 	} {
 		t.Run(asked.Old, func(t *testing.T) {
 			t.Parallel()
-			dir := fixture(t, "guide")
-			write(t, dir, archived(t, "bound-to-a-version"))
-			run(t, dir, "go", "test", "./pkg/apis/operators")
+			dir := fixture.Repository(t, "guide")
+			fixture.Write(t, dir, bound)
 			asked.Consumers = []string{request.ConsumersNone}
-			outcome, err := Make(t.Context(), dir, asked)
-			if err != nil || len(outcome.Plan.Blockers) > 0 {
-				t.Fatalf("blockers %v, %v", outcome.Plan.Blockers, err)
-			}
+			outcome := migrated(t, dir, asked)
 			found := false
 			for _, finding := range outcome.Plan.Findings {
 				found = found || strings.Contains(finding.Text,
@@ -40,10 +41,7 @@ func TestTheOldVersionKeepsWhatMeansSomethingElseInEach(t *testing.T) {
 			if !found {
 				t.Errorf("no finding names the type that both versions have: %v", outcome.Plan.Findings)
 			}
-			if err := outcome.write(t.Context(), false, nil); err != nil {
-				t.Fatal(err)
-			}
-			run(t, dir, "go", "test", "./pkg/apis/operators")
+			fixture.Run(t, dir, "go", "test", "./pkg/apis/operators")
 		})
 	}
 }

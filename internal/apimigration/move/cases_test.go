@@ -15,11 +15,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
 
-// migrationCase is an archive of testdata/cases: code that the fixtures have none of, and what a plan must make of it.
+// migrationCase is an archive of testdata/cases: code that the fixtures lack, and the outcome of a plan for it.
 // A new case is a new file; README.md in that folder describes the sections.
 type migrationCase struct {
 	file    string
@@ -28,7 +29,7 @@ type migrationCase struct {
 	before  map[string]string // the files that are added to the project
 }
 
-// caseOptions are the section "plan": the project, and how the request differs from the project's default.
+// caseOptions is the section "plan": the project, and where the request differs from the project's default.
 type caseOptions struct {
 	Project    string   `json:"project"`
 	Kinds      []string `json:"kinds,omitempty"`
@@ -38,7 +39,7 @@ type caseOptions struct {
 	Old        string   `json:"old,omitempty"`
 	Unexported string   `json:"unexported,omitempty"`
 	Consumers  []string `json:"consumers,omitempty"`
-	// Remedy is what the blocker proposes: with it, the same code has none.
+	// Remedy is the change that the blocker proposes. With it, a plan for the same code has no blocker.
 	Remedy *caseOptions `json:"remedy,omitempty"`
 }
 
@@ -121,7 +122,7 @@ func TestCases(t *testing.T) {
 func planCases(t *testing.T, cases []migrationCase) {
 	t.Helper()
 	options := cases[0].options
-	dir := fixture(t, options.Project)
+	dir := fixture.Repository(t, options.Project)
 	for i, c := range cases {
 		for name := range c.before {
 			for _, other := range cases[:i] {
@@ -130,10 +131,10 @@ func planCases(t *testing.T, cases []migrationCase) {
 				}
 			}
 		}
-		write(t, dir, c.before)
+		fixture.Write(t, dir, c.before)
 	}
-	commit(t, dir, "with the code of the cases")
-	before := filesOf(t, dir)
+	fixture.Commit(t, dir, "with the code of the cases")
+	before := fixture.Files(t, dir)
 	outcome, err := Make(t.Context(), dir, options.request(t))
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +166,7 @@ func planCases(t *testing.T, cases []migrationCase) {
 	}
 }
 
-// check compares whole files, findings and blockers with the archive, and looks for what its other sections say.
+// check compares files, findings and blockers with the sections of the archive.
 func (c migrationCase) check(t *testing.T, before, after map[string]string, plan *Plan) {
 	t.Helper()
 	got := &txtar.Archive{Comment: c.archive.Comment}
@@ -219,7 +220,7 @@ func (c migrationCase) check(t *testing.T, before, after map[string]string, plan
 	golden.Compare(t, c.file, string(txtar.Format(got)))
 }
 
-// lines are the findings that name files of the case, and those that it lists of others.
+// lines returns the findings about files of the case, and those about other files that the case lists.
 func (c migrationCase) lines(listed []string, all []finding.Finding) string {
 	var lines []string
 	for _, one := range all {
@@ -231,18 +232,4 @@ func (c migrationCase) lines(listed []string, all []finding.Finding) string {
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "")
-}
-
-// archived returns the files of an archive in testdata.
-func archived(t *testing.T, name string) map[string]string {
-	t.Helper()
-	archive, err := txtar.ParseFile(filepath.Join("testdata", name+".txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]string{}
-	for _, file := range archive.Files {
-		files[file.Name] = string(file.Data)
-	}
-	return files
 }

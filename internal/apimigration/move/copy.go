@@ -5,7 +5,6 @@ package move
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -14,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
@@ -23,9 +21,10 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
-// try makes the edits in a copy of the tree, generates code there, and type-checks the whole. Errors of types
-// become blockers. (A loader's overlay would not do: controller-tools reads files from the disk.)
-func try(ctx context.Context, l *layout.Layout, all *edits) error {
+// try makes the edits in a copy of the tree, generates code there, and type-checks the whole. Errors of types become
+// blockers, unless they were there before; counts says in which files they matter. (A loader's overlay would not do:
+// controller-tools reads files from the disk.)
+func try(ctx context.Context, l *layout.Layout, all *edits, counts func(file string) bool) error {
 	folder, err := os.MkdirTemp("", "api-migrator-*")
 	if err != nil {
 		return fmt.Errorf("make copy: %w", err)
@@ -48,17 +47,19 @@ func try(ctx context.Context, l *layout.Layout, all *edits) error {
 		return err
 	}
 	all.Changes.Add(generated.Changes)
-	_, err = project.LoadWorkspace(ctx, shadow)
-	if known := (*hint.Error)(nil); errors.As(err, &known) {
+	after, err := project.LoadWorkspace(ctx, shadow)
+	if err != nil {
+		return err
+	}
+	if problem := after.NewProblem(l.Project, counts); problem != nil {
 		hint := ""
 		if hasGeneratedImporters(l) && !slices.Equal(l.Request.Consumers, []string{request.ConsumersNone}) {
 			hint = "; generated clients know the old version alone until they are generated again: --consumers none " +
 				"leaves the code that uses them as it is"
 		}
-		all.Block("", "afterwards %s%s", known.Error(), hint)
-		return nil
+		all.Block("", "afterwards the code does not compile: %s%s", problem.Text, hint)
 	}
-	return err
+	return nil
 }
 
 // hasGeneratedImporters reports whether generated files, which are not changed, use the old version.

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,10 +18,11 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// reader runs what the plan says, as its reader would. It takes kubectl and jq.
+// reader runs the commands of a plan, as its reader would, with kubectl and jq.
 type reader struct {
 	t          *testing.T
 	dir        string
@@ -47,7 +47,7 @@ func (s *reader) run(script string) string {
 	return out
 }
 
-// parts of an object that a copy has to keep.
+// parts are those of an object that a copy has to keep.
 type copied struct {
 	Metadata struct {
 		Name, Namespace     string
@@ -76,16 +76,13 @@ const (
 // prepare installs the old CRD with objects that own something.
 func (s *reader) prepare() {
 	s.t.Helper()
-	content, err := os.ReadFile(filepath.Join(s.dir, "deploy/crds/operators_v1_catalogsourceconfig_crd.yaml"))
+	upgraded, err := crd.Upgrade(s.t.Context(), "old.yaml", fixture.Read(s.t, s.dir, guideManifest), crd.Options{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	upgraded, err := crd.Upgrade(s.t.Context(), "old.yaml", string(content), crd.Options{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	lay(s.t, s.dir, "old.yaml", strings.Replace(upgraded.Text, "          status:\n            type: object\n",
-		"          status:\n            type: object\n            x-kubernetes-preserve-unknown-fields: true\n", 1))
+	fixture.Write(s.t, s.dir, map[string]string{"old.yaml": strings.Replace(upgraded.Text,
+		"          status:\n            type: object\n",
+		"          status:\n            type: object\n            x-kubernetes-preserve-unknown-fields: true\n", 1)})
 	s.run("kubectl apply -f old.yaml && kubectl wait --for=condition=Established " +
 		"crd/catalogsourceconfigs.operators.example.com && kubectl create namespace a && kubectl create namespace b")
 	for i, namespace := range []string{"a", "a", "b"} {
@@ -114,7 +111,7 @@ EOF`, namespace, i, oldResource))
 	}
 }
 
-// checkReadOnly asserts that old objects cannot be changed any more, but for their metadata.
+// checkReadOnly asserts that the API server rejects changes of old objects, except of their metadata.
 func (s *reader) checkReadOnly() {
 	s.t.Helper()
 	deadline, cancel := context.WithTimeout(s.t.Context(), time.Minute)
@@ -151,7 +148,7 @@ func (s *reader) checkGuard(command string) {
 	if n := len(s.list(oldResource)); n != 3 {
 		s.t.Fatalf("%d old objects are left, want 3", n)
 	}
-	lay(s.t, s.dir, "kept.json", kept)
+	fixture.Write(s.t, s.dir, map[string]string{"kept.json": kept})
 	s.run("kubectl create -f kept.json && kubectl patch " + newResource +
 		" c2 -n b --subresource=status --type=merge --patch \"$(jq -c '{status}' kept.json)\"")
 	s.run("kubectl patch configmap child2 -n b --type=json -p \"[{\\\"op\\\": \\\"replace\\\", \\\"path\\\": " +
@@ -159,7 +156,7 @@ func (s *reader) checkGuard(command string) {
 		" c2 -n b -o jsonpath={.metadata.uid})\\\"}]\"")
 }
 
-// collect does what the garbage collector does for the deletion with orphans, until ctx ends.
+// collect does the work of the garbage collector for deletions that orphan dependents, until ctx ends.
 func (s *reader) collect(ctx context.Context) {
 	for ctx.Err() == nil {
 		_, _ = s.try(`kubectl get ` + oldResource +
@@ -179,7 +176,7 @@ func TestTheStepsOfACopyMoveObjectsWithStatusAndChildrenAndMayBeRepeated(t *test
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := fixture(t, "guide")
+	dir := fixture.Repository(t, "guide")
 	asked := guideRequest
 	asked.To, asked.ToKind = "new-group.example.com/v1alpha1", "CatalogSourceConfigurer"
 	plan := planned(t, dir, asked)
@@ -188,7 +185,7 @@ func TestTheStepsOfACopyMoveObjectsWithStatusAndChildrenAndMayBeRepeated(t *test
 	}
 	s := &reader{t: t, dir: dir, kubeconfig: kubeconfig}
 	s.prepare()
-	// The manifest of the guide says nothing about the status, so that a server would drop it.
+	// The schema of the guide has no status, so a server would drop it.
 	const manifest = "deploy/crds/new-group.example.com_catalogsourceconfigurers_crd.yaml"
 	s.run("sed -i 's/^          status:/          status:\\n            x-kubernetes-preserve-unknown-fields: true/' " +
 		manifest)

@@ -17,14 +17,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
-// An API that its authors moved by hand: GitRepository of v1beta2 to v1, where the old version imports the new one.
-// The declarations must be in the files in which the authors have them, but for what they changed besides.
+// The authors of flux moved GitRepository from v1beta2 to v1 by hand; the old version imports the new one. A plan must
+// put the declarations into the same files. The exceptions are changes that the authors made in the same release.
 func TestDeclarationsOfFluxLandWhereItsAuthorsPutThem(t *testing.T) {
 	changedByHand := map[string]string{ // file and name → what the authors did in the same release
 		"artifact_types.go Artifact.HasDigest":         "added, in the place of HasChecksum",
@@ -35,16 +36,13 @@ func TestDeclarationsOfFluxLandWhereItsAuthorsPutThem(t *testing.T) {
 		"gitrepository_types.go GoGitImplementation":   "removed, with the field GitImplementation",
 		"gitrepository_types.go LibGit2Implementation": "removed, with the field GitImplementation",
 	}
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := fixture.Folder(t)
 	const module = "github.com/fluxcd/source-controller/api"
 	if err := tree.Copy(download(t, module+"@v0.36.1"), dir); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, "git", "init", "-q")
-	commit(t, dir, "before")
+	fixture.Run(t, dir, "git", "init", "-q")
+	fixture.Commit(t, dir, "before")
 	outcome := checkOutcome(t, dir, request.Request{
 		Kinds: []string{"GitRepository"}, From: "source.toolkit.fluxcd.io/v1beta2",
 		To: "source.toolkit.fluxcd.io/v1", Storage: request.StorageNew,
@@ -54,8 +52,8 @@ func TestDeclarationsOfFluxLandWhereItsAuthorsPutThem(t *testing.T) {
 	if err := outcome.write(t.Context(), false, nil); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, "go", "vet", "./...")
-	run(t, dir, "go", "test", "./...") // with the test of Artifact, which has followed it
+	fixture.Run(t, dir, "go", "vet", "./...")
+	fixture.Run(t, dir, "go", "test", "./...") // with the test of Artifact, which has followed it
 
 	got, want := declared(t, filepath.Join(dir, "v1")), declared(t, filepath.Join(download(t, module+"@v1.0.0"), "v1"))
 	for name := range maps.Keys(got) {
@@ -82,7 +80,8 @@ func TestDeclarationsOfFluxLandWhereItsAuthorsPutThem(t *testing.T) {
 func download(t *testing.T, module string) string {
 	t.Helper()
 	var downloaded struct{ Dir string }
-	if err := json.Unmarshal(run(t, ".", "go", "mod", "download", "-json", module), &downloaded); err != nil {
+	answer := fixture.Run(t, ".", "go", "mod", "download", "-json", module)
+	if err := json.Unmarshal([]byte(answer), &downloaded); err != nil {
 		t.Fatal(err)
 	}
 	return downloaded.Dir

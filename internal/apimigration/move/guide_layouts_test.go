@@ -12,19 +12,23 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
-// guideLayouts are where kubebuilder would have put the version of the guide's project: in a single group, in one of
-// several, and in a module of its own.
+// guideLayouts are the folders in which kubebuilder would have put the version of the guide's project: in a project
+// with a single group, with several, and with the API in a module of its own.
 var guideLayouts = map[string]struct {
 	version string // the folder of v1
 	module  string // the folder of the API's module
+	// run says whether the test also writes the outcome and runs its tests. Planning compiles it in each layout, and
+	// the files differ only in import paths.
+	run bool
 }{
-	"single group":  {"api/v1", "."},
-	"multi group":   {"api/operators/v1", "."},
-	"apis":          {"apis/operators/v1", "."},
-	"nested module": {"api/v1", "api"},
+	"single group":  {"api/v1", ".", true},
+	"multi group":   {"api/operators/v1", ".", false},
+	"apis":          {"apis/operators/v1", ".", false},
+	"nested module": {"api/v1", "api", true},
 }
 
 const (
@@ -36,10 +40,11 @@ const (
 func asKubebuilder(t *testing.T, layout string) string {
 	t.Helper()
 	version, module := guideLayouts[layout].version, guideLayouts[layout].module
-	dir := fixture(t, "guide")
+	dir := fixture.Repository(t, "guide")
+	fixture.Write(t, dir, fixture.Archive(t, "testdata/guide-as-kubebuilder.txtar"))
 	moveFolder(t, dir, guideVersion, version)
 	moveFolder(t, dir, "pkg/controller", "internal/controller")
-	run(t, dir, "git", "rm", "-qr", "pkg", version+"/doc.go", "deploy/crds/operators_v1_catalogsourceconfig_cr.yaml")
+	fixture.Run(t, dir, "git", "rm", "-qr", "pkg", version+"/doc.go", "deploy/crds/operators_v1_catalogsourceconfig_cr.yaml")
 	bases := "config/crd/bases/operators.example.com_"
 	for from, to := range map[string]string{
 		version + "/register.go":                                version + "/groupversion_info.go",
@@ -49,7 +54,7 @@ func asKubebuilder(t *testing.T, layout string) string {
 		if err := os.MkdirAll(filepath.Join(dir, path.Dir(to)), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		run(t, dir, "git", "mv", from, to)
+		fixture.Run(t, dir, "git", "mv", from, to)
 	}
 	changed := map[string]string{}
 	markers := strings.NewReplacer(
@@ -62,18 +67,15 @@ func asKubebuilder(t *testing.T, layout string) string {
 		"scheme.Builder{GroupVersion: GroupVersion}\n\n\t// AddToScheme adds the types of this version to a "+
 			"scheme.\n\tAddToScheme = SchemeBuilder.AddToScheme\n",
 	)
-	before := filesOf(t, dir)
+	before := fixture.Files(t, dir)
 	for name, content := range before {
 		if path.Dir(name) == version {
 			changed[name] = markers.Replace(content)
 		}
 	}
-	imported := `operatorsv1 "` + guideModule + "/" + version + `"`
 	changed["PROJECT"] = "domain: example.com\nlayout:\n- go.kubebuilder.io/v4\nprojectName: test-operator\nrepo: " +
 		guideModule + "\nresources:\n" +
 		guideEntry("CatalogSourceConfig", version) + guideEntry("OperatorGroup", version) + "version: \"3\"\n"
-	changed["cmd/main.go"] = guideMain(imported)
-	changed["cmd/main_test.go"] = guideMainTest(imported)
 	if module != "." {
 		api := guideModule + "/" + module
 		changed[module+"/go.mod"] = strings.Replace(before["go.mod"], "module "+guideModule+"\n", "module "+api+"\n", 1)
@@ -81,9 +83,9 @@ func asKubebuilder(t *testing.T, layout string) string {
 		changed["go.mod"] = before["go.mod"] + "\nrequire " + api + " v0.0.0-00010101000000-000000000000\n\nreplace " +
 			api + " => ./" + module + "\n"
 	}
-	write(t, dir, changed)
-	run(t, dir, "gofmt", "-w", ".")
-	commit(t, dir, "as kubebuilder lays it out")
+	fixture.Write(t, dir, changed)
+	fixture.Run(t, dir, "gofmt", "-w", ".")
+	fixture.Commit(t, dir, "as kubebuilder lays it out")
 	return dir
 }
 
@@ -92,70 +94,15 @@ func guideEntry(kind, version string) string {
 		"\n  path: " + guideModule + "/" + version + "\n  version: v1\n"
 }
 
-func guideMain(imported string) string {
-	return `// Command cmd has a scheme.
-package main
-
-import (
-	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-
-	` + imported + `
-	// +kubebuilder:scaffold:imports
-)
-
-var scheme = runtime.NewScheme()
-
-func init() {
-	utilruntime.Must(operatorsv1.AddToScheme(scheme))
-	// +kubebuilder:scaffold:scheme
-}
-
-func main() {}
-`
-}
-
-func guideMainTest(imported string) string {
-	return `package main
-
-import (
-	"testing"
-
-	"k8s.io/apimachinery/pkg/runtime"
-
-	` + imported + `
-)
-
-func TestTheSchemeKnowsEveryKind(t *testing.T) {
-	for _, object := range []runtime.Object{&operatorsv1.CatalogSourceConfig{}, &operatorsv1.OperatorGroup{}} {
-		kinds, _, err := scheme.ObjectKinds(object)
-		if err != nil || len(kinds) != 1 {
-			t.Errorf("%T: kinds %v, %v", object, kinds, err)
-		}
-	}
-}
-`
-}
-
 func TestTheGuidesProjectIsMigratedInEachLayoutOfKubebuilder(t *testing.T) {
 	t.Parallel()
 	for name, layout := range guideLayouts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := asKubebuilder(t, name)
-			before := filesOf(t, dir)
-			plan := planned(t, dir, guideRequest)
-			if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
-				t.Errorf("planning changed the tree:\n%s", diff)
-			}
-			if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
-				t.Fatalf("apply: %v, %v", done, err)
-			}
-			after := filesOf(t, dir)
-			checkInvariants(t, dir, before, after)
-			if layout.module != "." {
-				run(t, dir, "go", "-C", layout.module, "vet", "./...")
-			}
+			before := fixture.Files(t, dir)
+			outcome := checkOutcome(t, dir, guideRequest)
+			after := outcome.files(before)
 
 			group := path.Dir(layout.version)
 			want := []string{
@@ -187,17 +134,27 @@ func TestTheGuidesProjectIsMigratedInEachLayoutOfKubebuilder(t *testing.T) {
 				}
 			}
 
-			if done, err := Apply(t.Context(), dir, plan, false); err != nil || done {
-				t.Errorf("apply again: %v, %v; want nothing to do", done, err)
+			if !layout.run {
+				return
 			}
-			if diff := cmp.Diff(after, filesOf(t, dir)); diff != "" {
-				t.Errorf("applying twice changed something:\n%s", diff)
+			if err := outcome.write(t.Context(), false, nil); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(after, fixture.Files(t, dir)); diff != "" {
+				t.Errorf("something else was written than planned (-planned +written):\n%s", diff)
+			}
+			checkInvariants(t, dir, before, after)
+			if layout.module != "." {
+				checkProject(t, filepath.Join(dir, layout.module))
+			}
+			if done, err := Apply(t.Context(), dir, outcome.Plan, false); err != nil || done {
+				t.Errorf("apply again: %v, %v; want nothing to do", done, err)
 			}
 		})
 	}
 }
 
-// Each is tested in each layout in long.
+// With the tag long, each request is planned in each layout.
 func TestTheGuidesProjectGetsAnotherGroupOrNameInLayoutsOfKubebuilder(t *testing.T) {
 	t.Parallel()
 	for layout, what := range map[string]string{"single group": "both", "multi group": "group",

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 )
 
 // The controllers of the guide's project need a client, so that a thousand packages are compiled below GOPATH.
@@ -21,9 +23,9 @@ func TestTheGuidesProjectIsMigratedBelowGOPATH(t *testing.T) {
 func TestACopyOfTheAPIInVendorIsLeftToGo(t *testing.T) {
 	t.Parallel()
 	dir := nested(t)
-	run(t, dir, "go", "mod", "vendor")
-	commit(t, dir, "vendored")
-	before := filesOf(t, dir)
+	fixture.Run(t, dir, "go", "mod", "vendor")
+	fixture.Commit(t, dir, "vendored")
+	before := fixture.Files(t, dir)
 	plan := planned(t, dir, memcachedRequest)
 	if diff := cmp.Diff([]string{"go mod vendor"}, plan.Commands); diff != "" {
 		t.Errorf("commands (-want +got):\n%s", diff)
@@ -31,11 +33,11 @@ func TestACopyOfTheAPIInVendorIsLeftToGo(t *testing.T) {
 	if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
 		t.Fatalf("apply: %v, %v", done, err)
 	}
-	for name, content := range filesOf(t, dir) {
+	for name, content := range fixture.Files(t, dir) {
 		if strings.HasPrefix(name, "vendor/") && before[name] != content {
 			t.Errorf("%s has changed", name)
 		}
 	}
-	run(t, dir, "go", "mod", "vendor")
-	run(t, dir, "go", "vet", "./...")
+	fixture.Run(t, dir, "go", "mod", "vendor")
+	fixture.Run(t, dir, "go", "vet", "./...")
 }

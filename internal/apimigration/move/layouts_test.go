@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
@@ -24,54 +25,35 @@ var memcachedRequest = request.Request{
 	Storage: request.StorageNew, Unexported: request.UnexportedInternal, Consumers: []string{request.ConsumersAll},
 }
 
-// commit commits all that has changed in a fixture.
-func commit(t *testing.T, dir, message string) {
-	t.Helper()
-	run(t, dir, "git", "add", "-A", ".")
-	run(t, dir, "git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", message)
-}
-
-func write(t *testing.T, dir string, files map[string]string) {
-	t.Helper()
-	for name, content := range files {
-		if err := tree.Put(dir, name, []byte(content)); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// nested makes a module of its own of the fixture's folder api.
+// nested turns the fixture's folder api into a module of its own.
 func nested(t *testing.T) string {
 	t.Helper()
-	dir := fixture(t, "kubebuilder")
-	files := filesOf(t, dir)
+	dir := fixture.Repository(t, "kubebuilder")
+	files := fixture.Files(t, dir)
 	const module = "module github.com/test-org/cache-operator\n"
-	write(t, dir, map[string]string{
+	fixture.Write(t, dir, map[string]string{
 		"api/go.mod": strings.Replace(files["go.mod"], module, "module github.com/test-org/cache-operator/api\n", 1),
 		"api/go.sum": files["go.sum"],
 		"go.mod": files["go.mod"] + "\nrequire github.com/test-org/cache-operator/api " +
 			"v0.0.0-00010101000000-000000000000\n\n" +
 			"replace github.com/test-org/cache-operator/api => ./api\n",
 	})
-	commit(t, dir, "an API of its own")
+	fixture.Commit(t, dir, "an API of its own")
 	return dir
 }
 
 func TestAnAPIInAModuleOfItsOwnIsMigratedWithItsUsers(t *testing.T) {
 	t.Parallel()
 	dir := nested(t)
-	before := filesOf(t, dir)
+	before := fixture.Files(t, dir)
 	plan := planned(t, dir, memcachedRequest)
-	fromAPI := planned(t, filepath.Join(dir, "api", "v1"), memcachedRequest)
-	if diff := cmp.Diff(plan, fromAPI); diff != "" {
+	fromAPI := migrated(t, filepath.Join(dir, "api", "v1"), memcachedRequest)
+	if diff := cmp.Diff(plan, fromAPI.Plan); diff != "" {
 		t.Errorf("the plan is another from the API's folder:\n%s", diff)
 	}
-	if done, err := Apply(t.Context(), filepath.Join(dir, "api"), plan, false); err != nil || !done {
-		t.Fatalf("apply: %v, %v", done, err)
-	}
-	after := filesOf(t, dir)
+	after := fixture.Files(t, dir)
 	checkInvariants(t, dir, before, after)
-	checkInvariants(t, filepath.Join(dir, "api"), nil, nil)
+	checkProject(t, filepath.Join(dir, "api"))
 	want := []string{
 		"api/shared/backup_types.go", "api/shared/doc.go", "api/shared/zz_generated.deepcopy.go",
 		"api/v1beta2/groupversion_info.go", "api/v1beta2/memcached_types.go", "api/v1beta2/zz_generated.deepcopy.go",
@@ -85,7 +67,7 @@ func TestAnAPIInAModuleOfItsOwnIsMigratedWithItsUsers(t *testing.T) {
 			t.Errorf("%s does not import %s:\n%s", user, path, after[user])
 		}
 	}
-	if out := string(run(t, dir, "go", "run", "./cmd")); out != "true true\n" {
+	if out := fixture.Run(t, dir, "go", "run", "./cmd"); out != "true true\n" {
 		t.Errorf("the scheme does not know the new version: %s", out)
 	}
 	p, err := project.Load(t.Context(), filepath.Join(dir, "api"))
@@ -97,28 +79,31 @@ func TestAnAPIInAModuleOfItsOwnIsMigratedWithItsUsers(t *testing.T) {
 	}
 }
 
+// Code of another module that does not compile, and would have to be rewritten, blocks the plan as it would in the same
+// module: what it does with the kind is not certain.
 func TestAModuleThatUsesANestedAPIBreaksThePlanLikeAnyOtherImporter(t *testing.T) {
 	t.Parallel()
 	dir := nested(t)
-	write(t, dir, map[string]string{"internal/controller/broken.go": "package controller\n\nvar _ = " +
+	fixture.Write(t, dir, map[string]string{"internal/controller/broken.go": "package controller\n\nvar _ = " +
 		"cachev1.Memcached{}\n"})
-	_, err := Make(t.Context(), filepath.Join(dir, "api"), memcachedRequest)
-	wantProblem(t, err, "the code does not compile: internal/controller/broken.go:3")
+	if blockers := planned(t, filepath.Join(dir, "api"), memcachedRequest).Blockers; len(blockers) != 1 ||
+		blockers[0].Where != "internal/controller" || !strings.Contains(blockers[0].Text, "does not compile, so that it is "+
+		"not certain what it does with cache.example.com/v1: internal/controller/broken.go:3:9: undefined: cachev1") {
+		t.Errorf("blockers: %v", blockers)
+	}
 }
 
 func TestAGoWorkOfTheProjectIsUsedAndNoneIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	dir := nested(t)
-	mod := filesOf(t, dir)["go.mod"]
+	mod := fixture.Files(t, dir)["go.mod"]
 	mod, _, _ = strings.Cut(mod, "\nreplace ")
 	mod, _, _ = strings.Cut(mod, "\nrequire github.com/test-org/cache-operator/api")
-	write(t, dir, map[string]string{"go.mod": mod, "go.work": "go 1.26.0\n\nuse (\n\t.\n\t./api\n)\n"})
-	commit(t, dir, "with go.work")
-	before := filesOf(t, dir)
-	if done, err := Apply(t.Context(), dir, planned(t, dir, memcachedRequest), false); err != nil || !done {
-		t.Fatalf("apply: %v, %v", done, err)
-	}
-	after := filesOf(t, dir)
+	fixture.Write(t, dir, map[string]string{"go.mod": mod, "go.work": "go 1.26.0\n\nuse (\n\t.\n\t./api\n)\n"})
+	fixture.Commit(t, dir, "with go.work")
+	before := fixture.Files(t, dir)
+	migrated(t, dir, memcachedRequest)
+	after := fixture.Files(t, dir)
 	for _, name := range []string{"go.work", "go.mod", "api/go.mod"} {
 		if before[name] != after[name] {
 			t.Errorf("%s has changed:\n%s", name, after[name])
@@ -129,32 +114,29 @@ func TestAGoWorkOfTheProjectIsUsedAndNoneIsLeftBehind(t *testing.T) {
 			t.Errorf("%s is left behind", name)
 		}
 	}
-	run(t, dir, "go", "vet", "./...", "./api/...")
+	fixture.Run(t, dir, "go", "vet", "./...", "./api/...")
 	if _, err := os.Stat(filepath.Join(dir, "go.work.sum")); err == nil {
 		t.Error("go.work.sum is left behind")
 	}
 }
 
-// belowGOPATH puts a fixture where projects stood before there were modules, with its dependencies in vendor.
+// belowGOPATH puts a fixture below GOPATH, without go.mod and with its dependencies in vendor.
 func belowGOPATH(t *testing.T, name, importPath string) string {
 	t.Helper()
-	gopath, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	gopath := fixture.Folder(t)
 	dir := filepath.Join(gopath, "src", filepath.FromSlash(importPath))
 	if err := tree.Copy(filepath.Join("..", "testdata", name), dir); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, "go", "mod", "vendor")
+	fixture.Run(t, dir, "go", "mod", "vendor")
 	for _, name := range []string{"go.mod", "go.sum", "vendor/modules.txt"} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write(t, dir, map[string]string{"Gopkg.toml": "[prune]\n"})
-	run(t, dir, "git", "init", "-q")
-	commit(t, dir, "before")
+	fixture.Write(t, dir, map[string]string{"Gopkg.toml": "[prune]\n"})
+	fixture.Run(t, dir, "git", "init", "-q")
+	fixture.Commit(t, dir, "before")
 	t.Setenv("GOPATH", gopath)
 	return dir
 }
@@ -167,14 +149,11 @@ func TestAProjectWithoutGoModIsMigratedBelowGOPATH(t *testing.T) {
 // checkBelowGOPATH migrates a project without go.mod and compares the outcome with that of the same project with one.
 func checkBelowGOPATH(t *testing.T, dir string, asked request.Request, goldenName string) {
 	t.Helper()
-	before := filesOf(t, dir)
-	plan := planned(t, filepath.Join(dir, "vendor", ".."), asked)
-	if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
-		t.Fatalf("apply: %v, %v", done, err)
-	}
-	after := filesOf(t, dir)
+	before := fixture.Files(t, dir)
+	migrated(t, filepath.Join(dir, "vendor", ".."), asked)
+	after := fixture.Files(t, dir)
 	t.Setenv("GO111MODULE", "off")
-	run(t, dir, "go", "test", "-trimpath", "./...") // builds and vets, too
+	fixture.Run(t, dir, "go", "test", "-trimpath", "./...") // builds and vets, too
 	content, err := os.ReadFile(filepath.Join("..", "testdata", "golden", goldenName))
 	if err != nil {
 		t.Fatal(err)
@@ -193,9 +172,9 @@ func checkBelowGOPATH(t *testing.T, dir string, asked request.Request, goldenNam
 // clientGen gives the fixture the layout of projects with generated clients: the kinds in one types.go, below pkg/apis.
 func clientGen(t *testing.T, register map[string]string) string {
 	t.Helper()
-	dir := fixture(t, "kubebuilder")
+	dir := fixture.Repository(t, "kubebuilder")
 	moveFolder(t, dir, "api/v1", "pkg/apis/cache/v1")
-	files := filesOf(t, dir)
+	files := fixture.Files(t, dir)
 	const folder = "pkg/apis/cache/v1/"
 	types := strings.Replace(files[folder+"memcached_types.go"],
 		"\nfunc init() {\n\tSchemeBuilder.Register(&Memcached{}, &MemcachedList{}, &Backup{}, &BackupList{})\n}\n", "",
@@ -204,25 +183,20 @@ func clientGen(t *testing.T, register map[string]string) string {
 	types = strings.ReplaceAll(types+backup, "// +kubebuilder:object:root=true\n",
 		"// +genclient\n// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object\n")
 	for _, name := range []string{"memcached_types.go", "backup_types.go", "groupversion_info.go"} {
-		run(t, dir, "git", "rm", "-q", folder+name)
+		fixture.Run(t, dir, "git", "rm", "-q", folder+name)
 	}
-	write(t, dir, map[string]string{
-		folder + "types.go": types,
-		folder + "doc.go": "/*\nCopyright 2024 The Test Organisation.\n*/\n\n// " +
-			"+k8s:deepcopy-gen=package,register\n// +groupName=cache.example.com\n\n// Package v1 is the v1 version " +
-			"of the API.\npackage v1\n",
-	})
+	fixture.Write(t, dir, map[string]string{folder + "types.go": types})
+	fixture.Write(t, dir, fixture.Archive(t, "testdata/client-gen.txtar"))
 	for name, content := range register {
-		write(t, dir, map[string]string{folder + name: content})
+		fixture.Write(t, dir, map[string]string{folder + name: content})
 	}
-	commit(t, dir, "with types.go")
-	run(t, dir, "go", "vet", "./...")
+	fixture.Commit(t, dir, "with types.go")
 	return dir
 }
 
 func TestProjectsWithGeneratedClientsAreMigrated(t *testing.T) {
 	t.Parallel()
-	byHand := archived(t, "register-by-hand")
+	byHand := fixture.Archive(t, "testdata/register-by-hand.txtar")
 	generated := "//go:build !ignore_autogenerated\n\n" +
 		strings.Replace(byHand["register.go"], "package v1\n",
 			"// Code generated by register-gen. DO NOT EDIT.\n\npackage v1\n", 1)
@@ -233,13 +207,11 @@ func TestProjectsWithGeneratedClientsAreMigrated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := clientGen(t, register)
-			before := filesOf(t, dir)
-			if done, err := Apply(t.Context(), dir, planned(t, dir, memcachedRequest), false); err != nil || !done {
-				t.Fatalf("apply: %v, %v", done, err)
-			}
-			after := filesOf(t, dir)
+			before := fixture.Files(t, dir)
+			migrated(t, dir, memcachedRequest)
+			after := fixture.Files(t, dir)
 			checkInvariants(t, dir, before, after)
-			if out := string(run(t, dir, "go", "run", "./cmd")); out != "true true\n" {
+			if out := fixture.Run(t, dir, "go", "run", "./cmd"); out != "true true\n" {
 				t.Errorf("the scheme does not know the new version: %s", out)
 			}
 			for file, content := range register {

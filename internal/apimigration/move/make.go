@@ -5,6 +5,7 @@ package move
 
 import (
 	"context"
+	"errors"
 	"path"
 	"slices"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/rewrite"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/transaction"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/webhook"
 	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
 
@@ -35,13 +37,16 @@ type gathered struct {
 	project *project.Project
 	old     *project.Version
 	request request.Request // with defaults
+	report  finding.Report  // about code that does not compile
+	// ignored are files that git ignores, in packages that do not compile. left are the packages of nothing else.
+	ignored, left map[string]bool
 }
 
 // edits is what becomes of the tree.
 type edits struct {
 	changeset.Result
-	finalizers []string            // that say the old name
-	created    map[string][]string // files of new CRDs, by the name of the old kind
+	finalizers []string                    // that say the old name
+	created    map[string]artifacts.NewCRD // by the name of the old kind
 }
 
 // Make plans a request for the project in dir. It writes nothing there.
@@ -59,8 +64,9 @@ func Make(ctx context.Context, dir string, asked request.Request) (*Outcome, err
 		return nil, err
 	}
 	edits.Report.Add(report)
+	edits.Report.Add(from.report)
 	if len(edits.Blockers) == 0 {
-		if err := try(ctx, l, edits); err != nil {
+		if err := try(ctx, l, edits, from.counts); err != nil {
 			return nil, err
 		}
 	}
@@ -75,7 +81,6 @@ func Make(ctx context.Context, dir string, asked request.Request) (*Outcome, err
 
 // gather reads the project and refuses a request that cannot be meant for it.
 func gather(ctx context.Context, dir string, asked request.Request) (*gathered, error) {
-	from := &gathered{request: asked.WithDefaults()}
 	workspace, err := project.Find(dir)
 	if err != nil {
 		return nil, err
@@ -83,13 +88,29 @@ func gather(ctx context.Context, dir string, asked request.Request) (*gathered, 
 	if err := transaction.CheckFinished(workspace.Root); err != nil {
 		return nil, err
 	}
-	if from.project, err = project.LoadWorkspace(ctx, workspace); err != nil {
+	p, err := project.LoadWorkspace(ctx, workspace)
+	if err != nil {
 		return nil, err
 	}
-	if from.old, err = from.request.Check(from.project); err != nil {
+	from, err := check(p, asked)
+	if known := (*hint.Error)(nil); errors.As(err, &known) && len(p.Broken) > 0 {
+		return nil, hint.Errorf(known.Try, "%w (code that does not compile may be the reason: %s)", err, p.Broken[0].First())
+	}
+	if err != nil {
 		return nil, err
 	}
-	return from, checkComments(from.project, from.old)
+	from.report, err = from.checkBroken(ctx)
+	return from, err
+}
+
+// check refuses a request that cannot be meant for a project.
+func check(p *project.Project, asked request.Request) (*gathered, error) {
+	from := &gathered{project: p, request: asked.WithDefaults()}
+	var err error
+	if from.old, err = from.request.Check(p); err != nil {
+		return nil, err
+	}
+	return from, checkComments(p, from.old)
 }
 
 // decide chooses where everything goes.
@@ -110,6 +131,7 @@ func edit(ctx context.Context, l *layout.Layout) (*edits, error) {
 		return nil, err
 	}
 	uses := mention.NewReader(l)
+	var hooks changeset.Set
 	for _, step := range []func(*layout.Layout, changeset.Set) (changeset.Result, error){
 		func(l *layout.Layout, before changeset.Set) (changeset.Result, error) {
 			return rewrite.Old(l, before, whole)
@@ -123,6 +145,11 @@ func edit(ctx context.Context, l *layout.Layout) (*edits, error) {
 			result, all.created, err = artifacts.Manifests(ctx, l, before)
 			return result, err
 		},
+		func(l *layout.Layout, before changeset.Set) (result changeset.Result, err error) {
+			result, err = webhook.Change(ctx, l, before)
+			hooks = result.Changes
+			return result, err
+		},
 		rewrite.Removal,
 	} {
 		if err := add(step(l, all.Changes)); err != nil {
@@ -130,16 +157,17 @@ func edit(ctx context.Context, l *layout.Layout) (*edits, error) {
 		}
 	}
 	checkUnread(l, all)
-	if err := mentions(ctx, uses, all); err != nil {
+	if err := mentions(ctx, uses, hooks, all); err != nil {
 		return nil, err
 	}
 	checkLinks(l, all)
 	return all, nil
 }
 
-// mentions reports what names the old version and is not changed.
-func mentions(ctx context.Context, uses *mention.Reader, all *edits) error {
-	found, err := uses.Mentions(ctx)
+// mentions reports what names the old version and is not changed. hooks are the files that refer to webhooks which are
+// served under another path.
+func mentions(ctx context.Context, uses *mention.Reader, hooks changeset.Set, all *edits) error {
+	found, err := uses.Mentions(ctx, hooks)
 	if err != nil {
 		return err
 	}

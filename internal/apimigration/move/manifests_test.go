@@ -4,6 +4,7 @@
 package move
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/artifacts"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
@@ -23,7 +25,7 @@ const (
 	guideManifestNow = "deploy/crds/operators.example.com_catalogsourceconfigs_crd.yaml"
 )
 
-// checkManifests asserts that versions and manifests agree, and that what is about other kinds is as it was.
+// checkManifests asserts that versions and manifests agree, and that manifests of other kinds have not changed.
 func checkManifests(t *testing.T, dir string, before, after map[string]string) {
 	t.Helper()
 	p, err := project.Load(t.Context(), dir)
@@ -43,7 +45,7 @@ func checkManifests(t *testing.T, dir string, before, after map[string]string) {
 	}
 }
 
-// manifestsOf applies a request to the manifests alone: no code is copied and none is compiled.
+// manifestsOf applies a request to the manifests alone. It copies and compiles no code.
 func manifestsOf(t *testing.T, dir string, asked request.Request) changeset.Result {
 	t.Helper()
 	result, _, err := artifacts.Manifests(t.Context(), layoutOn(t, dir, asked), nil)
@@ -55,9 +57,9 @@ func manifestsOf(t *testing.T, dir string, asked request.Request) changeset.Resu
 
 func TestAManifestThatGitIgnoresIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	dir := fixture(t, "guide")
+	dir := fixture.Repository(t, "guide")
 	const ignored = "generated/crd.yaml"
-	write(t, dir, map[string]string{".gitignore": "/generated/\n", ignored: filesOf(t, dir)[guideManifest]})
+	fixture.Write(t, dir, map[string]string{".gitignore": "/generated/\n", ignored: fixture.Files(t, dir)[guideManifest]})
 	s := manifestsOf(t, dir, guideRequest)
 	found := ""
 	for _, one := range s.Findings {
@@ -72,23 +74,19 @@ func TestAManifestThatGitIgnoresIsLeftAlone(t *testing.T) {
 
 func TestEveryManifestOfTheKindListsTheNewVersionAndNothingElseChanges(t *testing.T) {
 	t.Parallel()
-	dir := fixture(t, "guide")
-	text := filesOf(t, dir)
+	dir := fixture.Repository(t, "guide")
+	text := fixture.Files(t, dir)
 	const other = "apiVersion: v1\nkind:   ConfigMap # stays as it is\n"
 	group := text["deploy/crds/operators_v1_operatorgroup_crd.yaml"]
-	write(t, dir, map[string]string{
-		"manifests/all.yaml":        other + "---\n" + group + "---\n" + text[guideManifest],
-		"deploy/kustomization.yaml": "resources:\n- crds/operators_v1_catalogsourceconfig_crd.yaml\n",
-		"crds.go": "package crds\n\nimport _ \"embed\"\n\n// CRD is the " +
-			"definition.\n//\n//go:embed deploy/crds/operators_v1_catalogsourceconfig_crd.yaml\nvar CRD " +
-			"[]byte\n\nconst name = \"operators_v1_catalogsourceconfig_crd.yaml\"\n",
-		"chart/crd.yaml":    "{{ if .Values.crds }}\n" + text[guideManifest] + "{{ end }}\n",
-		"chart/other.yaml":  "{{ if .Values.crds }}\n" + group + "{{ end }}\n",
-		"stages/a-add.yaml": project.StageMark + "\n" + text[guideManifest],
-		"README.md":         "See https://example.com/deploy/crds/operators_v1_catalogsourceconfig_crd.yaml.\n",
+	fixture.Write(t, dir, map[string]string{
+		"manifests/all.yaml": other + "---\n" + group + "---\n" + text[guideManifest],
+		"chart/crd.yaml":     "{{ if .Values.crds }}\n" + text[guideManifest] + "{{ end }}\n",
+		"chart/other.yaml":   "{{ if .Values.crds }}\n" + group + "{{ end }}\n",
+		"stages/a-add.yaml":  project.StageMark + "\n" + text[guideManifest],
 	})
-	run(t, dir, "git", "add", ".")
-	write(t, dir, map[string]string{"saved.patch": guideManifest, "plan.yaml": "format: " + Format + "\nedits: [" +
+	fixture.Write(t, dir, fixture.Archive(t, "testdata/uses-of-a-manifest.txtar"))
+	fixture.Run(t, dir, "git", "add", ".")
+	fixture.Write(t, dir, map[string]string{"saved.patch": guideManifest, "plan.yaml": "format: " + Format + "\nedits: [" +
 		guideManifest + "]\n"})
 
 	s := manifestsOf(t, dir, guideRequest)
@@ -106,7 +104,7 @@ func TestEveryManifestOfTheKindListsTheNewVersionAndNothingElseChanges(t *testin
 		guideManifestNow:            upgraded,
 		"manifests/all.yaml":        other + "---\n" + group + "---\n" + upgraded,
 		"deploy/kustomization.yaml": "resources:\n- crds/operators.example.com_catalogsourceconfigs_crd.yaml\n",
-		"crds.go": strings.Replace(readText(t, dir, "crds.go"),
+		"crds.go": strings.Replace(fixture.Read(t, dir, "crds.go"),
 			"deploy/crds/operators_v1_catalogsourceconfig_crd.yaml", guideManifestNow, 1),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -141,18 +139,9 @@ func TestEveryManifestOfTheKindListsTheNewVersionAndNothingElseChanges(t *testin
 	}
 }
 
-func readText(t *testing.T, dir, name string) string {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(content)
-}
-
 func TestManifestsAreCalledAndStoredAsTheRequestSays(t *testing.T) {
 	t.Parallel()
-	dir := fixture(t, "guide")
+	dir := fixture.Repository(t, "guide")
 	for naming, want := range map[crd.Naming]string{
 		crd.Keep: guideManifest, crd.Canonical: "deploy/crds/operators.example.com_catalogsourceconfigs.yaml",
 		crd.SDK: guideManifestNow,
@@ -169,6 +158,113 @@ func TestManifestsAreCalledAndStoredAsTheRequestSays(t *testing.T) {
 	asked.WithoutCRDs = true
 	if s := manifestsOf(t, dir, asked); len(s.Changes) > 0 || len(s.Findings) > 0 {
 		t.Errorf("without manifests: %v, %v", s.Changes, s.Findings)
+	}
+}
+
+// oddJSON is a CRD of the guide's kind in a layout that no encoder writes.
+const oddJSON = `{
+  "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+  "metadata": {"name": "catalogsourceconfigs.operators.example.com"},
+  "spec": {"group": "operators.example.com", "scope": "Namespaced",
+    "names": {"kind": "CatalogSourceConfig", "plural": "catalogsourceconfigs"},
+    "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}
+}
+`
+
+func TestAManifestIsLeftToItsAuthor(t *testing.T) {
+	t.Parallel()
+	dir := fixture.Repository(t, "guide")
+	fixture.Write(t, dir, map[string]string{"a.json": oddJSON})
+	asked := guideRequest
+	asked.Leave = []string{"a.json"}
+	for name, one := range map[string]request.Request{
+		"another version": asked,
+		"another group": func() request.Request {
+			other := asked
+			other.To = "catalogs.example.com/v1"
+			return other
+		}(),
+	} {
+		s := manifestsOf(t, dir, one)
+		if len(s.Blockers) > 0 || s.Changes["a.json"] != nil || len(s.Changes) == 0 ||
+			!strings.Contains(fmt.Sprint(s.Findings), "a.json: left as it is, as you have asked (--leave): add ") {
+			t.Errorf("%s: blockers %v, findings %v, changes %v", name, s.Blockers, s.Findings, s.Changes)
+		}
+	}
+	asked.Leave = []string{"b.json"}
+	_, err := Make(t.Context(), dir, asked)
+	fixture.WantProblem(t, err, "b.json, which --leave names, has no CustomResourceDefinition of CatalogSourceConfig")
+}
+
+func TestGeneratedManifestsAreToldApartFromSources(t *testing.T) {
+	t.Parallel()
+	dir := fixture.Repository(t, "guide")
+	source := fixture.Read(t, dir, guideManifest)
+	fixture.Write(t, dir, map[string]string{
+		"Makefile": "OUT ?= dist\nKUSTOMIZE ?= $(LOCALBIN)/kustomize\n\n.PHONY: installer\ninstaller: ## Bundle.\n" +
+			"\tmkdir -p $(OUT)\n\t$(KUSTOMIZE) build deploy > $(OUT)/install.yaml\n",
+		"hack/jsonnet.sh":    "#!/bin/sh\nset -e\njsonnet -J vendor -m build main.jsonnet\n",
+		"dist/install.yaml":  source,
+		"build/crd.json":     oddJSON,
+		"deploy/header.yaml": "# Code generated by dump. DO NOT EDIT.\n" + source,
+	})
+	s := manifestsOf(t, dir, guideRequest)
+	if len(s.Blockers) > 0 || s.Changes["build/crd.json"] != nil || s.Changes[guideManifestNow] == nil ||
+		s.Changes["dist/install.yaml"] == nil || s.Changes["deploy/header.yaml"] == nil {
+		t.Errorf("blockers %v, changes %v", s.Blockers, s.Changes)
+	}
+	found := map[string]string{}
+	for _, one := range s.Findings {
+		found[one.Where] += one.Text + "\n"
+	}
+	for file, want := range map[string]string{
+		"dist/install.yaml": "generated, and changed all the same: `make installer` writes it (kustomize); run it after " +
+			"apply\n",
+		"build/crd.json": "left as it is, because it is generated: `./hack/jsonnet.sh` writes it (jsonnet), and has to " +
+			"write it again. It cannot be changed here: ",
+		"deploy/header.yaml": "generated, and changed all the same: its header says that it is generated; run its " +
+			"generator after apply\n",
+	} {
+		if !strings.Contains(found[file], want) {
+			t.Errorf("the findings about %s are %q, want %q", file, found[file], want)
+		}
+	}
+	if strings.Contains(found[guideManifest], "generated") {
+		t.Errorf("the source counts as generated: %s", found[guideManifest])
+	}
+	commands, _ := artifacts.Commands(layoutOn(t, dir, guideRequest), s.Changes)
+	if diff := cmp.Diff([]string{"./hack/jsonnet.sh", "make installer"}, commands); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+}
+
+func TestAGeneratedManifestWithoutASourceIsNotTakenForOne(t *testing.T) {
+	t.Parallel()
+	dir := fixture.Repository(t, "guide")
+	const header = "# DO NOT EDIT: written from the chart.\n"
+	fixture.Write(t, dir, map[string]string{guideManifest: header + fixture.Read(t, dir, guideManifest)})
+	if s := manifestsOf(t, dir, guideRequest); !strings.Contains(fmt.Sprint(s.Findings),
+		"no other manifest of the kind is its source, and its next run would remove v2 again") {
+		t.Errorf("findings: %v", s.Findings)
+	}
+	fixture.Write(t, dir, map[string]string{guideManifest: strings.Replace(fixture.Read(t, dir, guideManifest),
+		"version: v1\n", "version: v1alpha1\n", 1)})
+	if s := manifestsOf(t, dir, guideRequest); len(s.Blockers) == 0 {
+		t.Errorf("no manifest of the kind gets the version, and nothing blocks the plan: %v", s.Findings)
+	}
+}
+
+func TestAManifestInAListIsFoundAndChanged(t *testing.T) {
+	t.Parallel()
+	dir := fixture.Repository(t, "guide")
+	source := strings.TrimSuffix(fixture.Read(t, dir, guideManifest), "\n")
+	fixture.Write(t, dir, map[string]string{
+		guideManifest: "kind: List\napiVersion: v1\nitems:\n- " + strings.ReplaceAll(source, "\n", "\n  ") + "\n",
+	})
+	s := manifestsOf(t, dir, guideRequest)
+	if change := s.Changes[guideManifest]; len(s.Blockers) > 0 || change == nil ||
+		!strings.Contains(string(change.Content), "    - name: v2\n      served: true\n      storage: true\n") {
+		t.Errorf("blockers %v, changes %v", s.Blockers, s.Changes)
 	}
 }
 
@@ -191,12 +287,10 @@ func TestManifestsThatCannotHaveTheVersionBlockThePlan(t *testing.T) {
 					"version: v1alpha1\n", 1)}
 			}, guideManifest, "it has no version v1",
 		},
-		"JSON": {
-			func(string) map[string]string {
-				return map[string]string{
-					"a.json": `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": {"group": "operators.example.com", "names": {"kind": "CatalogSourceConfig"}}}`,
-				}
-			}, "a.json", "it is JSON",
+		"JSON in a layout of its own": {
+			func(string) map[string]string { return map[string]string{"a.json": oddJSON} }, "a.json",
+			"it is JSON in a layout that cannot be kept: write it with one field on each line. To change the file by " +
+				"hand: --leave a.json",
 		},
 		"a name that is taken": {
 			func(string) map[string]string { return map[string]string{guideManifestNow: "kind: Other\n"} },
@@ -205,8 +299,8 @@ func TestManifestsThatCannotHaveTheVersionBlockThePlan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := fixture(t, "guide")
-			write(t, dir, test.change(readText(t, dir, guideManifest)))
+			dir := fixture.Repository(t, "guide")
+			fixture.Write(t, dir, test.change(fixture.Read(t, dir, guideManifest)))
 			s := manifestsOf(t, dir, guideRequest)
 			if len(s.Blockers) == 0 || s.Blockers[0].Where != test.place ||
 				!strings.Contains(s.Blockers[0].Text, test.want) {
@@ -216,23 +310,10 @@ func TestManifestsThatCannotHaveTheVersionBlockThePlan(t *testing.T) {
 	}
 }
 
-func TestAManifestThatHasChangedSinceThePlanIsRefused(t *testing.T) {
-	t.Parallel()
-	dir := fixture(t, "guide")
-	plan := planned(t, dir, guideRequest)
-	appendTo(t, filepath.Join(dir, guideManifest), "# changed\n")
-	before := filesOf(t, dir)
-	_, err := Apply(t.Context(), dir, plan, true)
-	wantProblem(t, err, "or a manifest has changed since the plan was made")
-	if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
-		t.Errorf("a refused plan changed the tree:\n%s", diff)
-	}
-}
-
 func TestAThirdVersionStoresOrDoesNotAsTheRequestSays(t *testing.T) {
 	t.Parallel()
 	const manifest = "config/crd/bases/cache.example.com_memcacheds.yaml"
-	alphaTypes := archived(t, "third-version")["api/v1alpha1/types.go"]
+	alphaTypes := fixture.Archive(t, "testdata/third-version.txtar")["api/v1alpha1/types.go"]
 	for storage, want := range map[string]struct{ alpha, manifest string }{
 		request.StorageNew: {strings.Replace(alphaTypes, "// +kubebuilder:storageversion\n", "", 1),
 			"- name: v1beta2\n    served: true\n    storage: true\n"},
@@ -240,18 +321,16 @@ func TestAThirdVersionStoresOrDoesNotAsTheRequestSays(t *testing.T) {
 	} {
 		t.Run(storage, func(t *testing.T) {
 			t.Parallel()
-			dir := fixture(t, "kubebuilder")
-			crd := strings.Replace(readText(t, dir, manifest), "storage: true", "storage: false", 1) +
+			dir := fixture.Repository(t, "kubebuilder")
+			crd := strings.Replace(fixture.Read(t, dir, manifest), "storage: true", "storage: false", 1) +
 				"  - name: v1alpha1\n    served: true\n    storage: true\n    schema:\n      openAPIV3Schema:\n      " +
 				"  type: object\n"
-			write(t, dir, map[string]string{"api/v1alpha1/types.go": alphaTypes, manifest: crd})
-			commit(t, dir, "a third version")
+			fixture.Write(t, dir, map[string]string{"api/v1alpha1/types.go": alphaTypes, manifest: crd})
+			fixture.Commit(t, dir, "a third version")
 			asked := memcachedRequest
 			asked.Storage = storage
-			if done, err := Apply(t.Context(), dir, planned(t, dir, asked), false); err != nil || !done {
-				t.Fatalf("apply: %v, %v", done, err)
-			}
-			after := filesOf(t, dir)
+			migrated(t, dir, asked)
+			after := fixture.Files(t, dir)
 			checkManifests(t, dir, after, after) // exactly one version is marked, and the manifest agrees
 			if diff := cmp.Diff(want.alpha, after["api/v1alpha1/types.go"]); diff != "" {
 				t.Errorf("the third version (-want +got):\n%s", diff)

@@ -11,26 +11,24 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
-// A whole program of others: two kinds in one types.go, addKnownTypes, and generated clients that know only the old
-// version, so that its importers stay with that.
+// The program has two kinds in one types.go, addKnownTypes, and generated clients that know only the old version, so
+// its importers keep using that.
 func TestAProjectOfOthersIsMigratedAndPassesItsOwnTests(t *testing.T) {
 	const module = "sigs.k8s.io/kube-storage-version-migrator"
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	from := strings.TrimSpace(string(run(t, ".", "go", "list", "-m", "-f", "{{.Dir}}", module)))
+	dir := fixture.Folder(t)
+	from := strings.TrimSpace(fixture.Run(t, ".", "go", "list", "-m", "-f", "{{.Dir}}", module))
 	if err := tree.Copy(from, dir); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, "git", "init", "-q")
-	run(t, dir, "git", "add", "-f", ".")
-	run(t, dir, "git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "before")
-	before := filesOf(t, dir)
+	fixture.Run(t, dir, "git", "init", "-q")
+	fixture.Run(t, dir, "git", "add", "-f", ".")
+	fixture.Commit(t, dir, "before")
+	before := fixture.Files(t, dir)
 	plan := planned(t, dir, request.Request{
 		Kinds: []string{"StorageVersionMigration"}, From: "migration.k8s.io/v1alpha1", To: "migration.k8s.io/v1beta1",
 		Storage: request.StorageNew, Unexported: request.UnexportedInternal, Consumers: []string{request.ConsumersNone},
@@ -38,10 +36,10 @@ func TestAProjectOfOthersIsMigratedAndPassesItsOwnTests(t *testing.T) {
 	if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
 		t.Fatalf("apply: %v, %v", done, err)
 	}
-	after := filesOf(t, dir)
-	run(t, dir, "go", "build", "./...")
-	run(t, dir, "go", "vet", "./pkg/apis/...")
-	run(t, dir, "go", "test", "./pkg/...")
+	after := fixture.Files(t, dir)
+	fixture.Run(t, dir, "go", "build", "./...")
+	fixture.Run(t, dir, "go", "vet", "./pkg/apis/...")
+	fixture.Run(t, dir, "go", "test", "./pkg/...")
 	for name := range after {
 		if strings.Contains(name, "migration/shared") || strings.Contains(name, "internal/shared") {
 			t.Errorf("%s: nothing is shared in this project", name)
@@ -63,21 +61,18 @@ func TestAProjectOfOthersIsMigratedAndPassesItsOwnTests(t *testing.T) {
 	}
 }
 
-// The same program, whose generated clients keep working with the old names.
+// In the same program, the generated clients compile with the old names.
 func TestGeneratedClientsOfOthersCompileWithTheOldNames(t *testing.T) {
 	for _, old := range []string{request.OldWrap, request.OldAlias} {
 		t.Run(old, func(t *testing.T) {
-			dir, err := filepath.EvalSymlinks(t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
-			from := strings.TrimSpace(string(run(t, ".", "go", "list", "-m", "-f", "{{.Dir}}",
-				"sigs.k8s.io/kube-storage-version-migrator")))
+			dir := fixture.Folder(t)
+			from := strings.TrimSpace(fixture.Run(t, ".", "go", "list", "-m", "-f", "{{.Dir}}",
+				"sigs.k8s.io/kube-storage-version-migrator"))
 			if err := tree.Copy(from, dir); err != nil {
 				t.Fatal(err)
 			}
-			run(t, dir, "git", "init", "-q")
-			commit(t, dir, "before")
+			fixture.Run(t, dir, "git", "init", "-q")
+			fixture.Commit(t, dir, "before")
 			asked := options{request.SharedNewest, old, request.UnexportedInternal}.of(request.Request{
 				Kinds: []string{"StorageVersionMigration"}, From: "migration.k8s.io/v1alpha1",
 				To:      "migration.k8s.io/v1beta1",
@@ -86,8 +81,8 @@ func TestGeneratedClientsOfOthersCompileWithTheOldNames(t *testing.T) {
 			if err := checkOutcome(t, dir, asked).write(t.Context(), false, nil); err != nil {
 				t.Fatal(err)
 			}
-			run(t, dir, "go", "build", "./...")
-			run(t, dir, "go", "test", "./pkg/...")
+			fixture.Run(t, dir, "go", "build", "./...")
+			fixture.Run(t, dir, "go", "test", "./pkg/...")
 		})
 	}
 }

@@ -4,81 +4,30 @@
 package move
 
 import (
-	"errors"
 	"fmt"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
 
 var guideRequest = request.Request{Kinds: []string{"CatalogSourceConfig"}, From: "operators.example.com/v1",
 	To: "operators.example.com/v2", Storage: request.StorageNew, Unexported: request.UnexportedInternal,
 	Consumers: []string{request.ConsumersAll}, CRDName: string(crd.Auto)}
-
-// fixture is a copy of a project of testdata, committed to git.
-func fixture(t *testing.T, name string) string {
-	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tree.Copy(filepath.Join("..", "testdata", name), dir); err != nil {
-		t.Fatal(err)
-	}
-	run(t, dir, "git", "init", "-q")
-	run(t, dir, "git", "add", ".")
-	run(t, dir, "git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "before")
-	return dir
-}
-
-func run(t *testing.T, dir, name string, args ...string) []byte {
-	t.Helper()
-	command := exec.Command(name, args...)
-	command.Dir = dir
-	out, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", command, err, out)
-	}
-	return out
-}
-
-// filesOf reads all files but .git.
-func filesOf(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			if entry != nil && entry.Name() == ".git" {
-				return filepath.SkipDir
-			}
-			return err
-		}
-		content, err := os.ReadFile(name)
-		rel, _ := filepath.Rel(dir, name)
-		files[filepath.ToSlash(rel)] = string(content)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
-}
 
 func planned(t *testing.T, dir string, asked request.Request) *Plan {
 	t.Helper()
@@ -89,16 +38,72 @@ func planned(t *testing.T, dir string, asked request.Request) *Plan {
 	return outcome.Plan
 }
 
+// guide has values of the guide's project that several tests only read. Loading and planning compile the project, so
+// each is done once.
+var guide struct {
+	loading, planning sync.Once
+	project           *project.Project
+	outcome           *Outcome
+}
+
+// guideProject is the guide's project, loaded from testdata itself: refusals look for manifests in its tree.
+func guideProject(t *testing.T) *project.Project {
+	t.Helper()
+	guide.loading.Do(func() {
+		var err error
+		if guide.project, err = project.Load(t.Context(), filepath.Join("..", "testdata", "guide")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if guide.project == nil {
+		t.Fatal("an earlier test could not load the project")
+	}
+	return guide.project
+}
+
+// guideOutcome is the outcome of guideRequest for the guide's project, in a tree that may be gone.
+func guideOutcome(t *testing.T) *Outcome {
+	t.Helper()
+	guide.planning.Do(func() {
+		var err error
+		if guide.outcome, err = Make(t.Context(), fixture.Copy(t, "guide"), guideRequest); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if guide.outcome == nil {
+		t.Fatal("an earlier test could not plan")
+	}
+	return guide.outcome
+}
+
+// migrated plans a request and writes the outcome. Apply does the same after it has planned once more, to compare the
+// plans; tests that are about what is written need not pay for that.
+func migrated(t *testing.T, dir string, asked request.Request) *Outcome {
+	t.Helper()
+	outcome, err := Make(t.Context(), dir, asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(outcome.Plan.Blockers) > 0 {
+		t.Fatalf("blockers: %v", outcome.Plan.Blockers)
+	}
+	if err := outcome.write(t.Context(), false, nil); err != nil {
+		t.Fatal(err)
+	}
+	return outcome
+}
+
 func TestThePlanOfTheGuidesProject(t *testing.T) {
-	dir := fixture(t, "guide")
-	before := filesOf(t, dir)
-	plan := planned(t, dir, guideRequest)
+	t.Parallel()
+	plan := guideOutcome(t).Plan
 	content, err := plan.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden.Compare(t, "../testdata/golden/guide-plan.yaml", string(content))
-	again, err := planned(t, fixture(t, "guide"), guideRequest).Encode()
+	dir := fixture.Repository(t, "guide")
+	before := fixture.Files(t, dir)
+	again, err := planned(t, dir, guideRequest).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,21 +117,25 @@ func TestThePlanOfTheGuidesProject(t *testing.T) {
 	if diff := cmp.Diff(plan, decoded); diff != "" {
 		t.Errorf("a plan changes when it is written and read (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
+	if diff := cmp.Diff(before, fixture.Files(t, dir)); diff != "" {
 		t.Errorf("planning wrote into the tree:\n%s", diff)
 	}
 }
 
 // The tree is compared with the guide's: https://sdk.operatorframework.io, "Migrating Existing Kubernetes APIs".
 func TestApplyingMakesTheTreeThatTheGuideDescribes(t *testing.T) {
-	dir := fixture(t, "guide")
-	before := filesOf(t, dir)
-	plan := planned(t, dir, guideRequest)
+	t.Parallel()
+	dir := fixture.Repository(t, "guide")
+	before := fixture.Files(t, dir)
+	plan := guideOutcome(t).Plan
 	if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
 		t.Fatalf("apply: %v, %v", done, err)
 	}
-	after := filesOf(t, dir)
+	after := fixture.Files(t, dir)
 	goldenTree(t, "guide-tree.txt", before, after)
+	if diff := cmp.Diff(guideOutcome(t).files(before), after); diff != "" {
+		t.Errorf("apply did something else than planned (-planned +done):\n%s", diff)
+	}
 
 	created := newIn(before, after)
 	want := []string{
@@ -155,12 +164,12 @@ func TestApplyingMakesTheTreeThatTheGuideDescribes(t *testing.T) {
 	if done, err := Apply(t.Context(), dir, plan, false); err != nil || done {
 		t.Errorf("apply again: %v, %v; want nothing to do", done, err)
 	}
-	if diff := cmp.Diff(after, filesOf(t, dir)); diff != "" {
+	if diff := cmp.Diff(after, fixture.Files(t, dir)); diff != "" {
 		t.Errorf("applying twice changed something:\n%s", diff)
 	}
 }
 
-// goldenTree shows every file that differs.
+// goldenTree compares all files that have changed with a golden file.
 func goldenTree(t *testing.T, name string, before, after map[string]string) {
 	t.Helper()
 	var out strings.Builder
@@ -187,7 +196,7 @@ func checkInvariants(t *testing.T, dir string, before, after map[string]string) 
 	t.Helper()
 	checkManifests(t, dir, before, after)
 	checkProject(t, dir)
-	if out := run(t, dir, "gofmt", "-l", "."); len(out) > 0 {
+	if out := fixture.Run(t, dir, "gofmt", "-l", "."); len(out) > 0 {
 		t.Errorf("not formatted: %s", out)
 	}
 	have := comments(t, after)
@@ -219,60 +228,37 @@ func comments(t *testing.T, files map[string]string) map[string]int {
 			}
 		}
 	}
-	// A licence stands once in each file, and files come and go.
+	// The licence is in each file, and the number of files changes.
 	delete(found, "// Copyright 2019 The Test Operator Authors")
 	delete(found, "//")
 	return found
 }
 
 func TestThePatchIsWhatApplyDoes(t *testing.T) {
-	dir, other := fixture(t, "guide"), fixture(t, "guide")
-	before := filesOf(t, dir)
-	plan := planned(t, dir, guideRequest)
-	outcome, err := Again(t.Context(), dir, plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Parallel()
+	dir := fixture.Repository(t, "guide")
+	before := fixture.Files(t, dir)
+	outcome := *guideOutcome(t)
+	outcome.Root = dir
 	patch, err := outcome.Patch(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
+	if diff := cmp.Diff(before, fixture.Files(t, dir)); diff != "" {
 		t.Errorf("making a patch wrote into the tree:\n%s", diff)
-	}
-	if _, err := Apply(t.Context(), dir, plan, false); err != nil {
-		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "patch")
 	if err := os.WriteFile(file, patch, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	run(t, other, "git", "apply", file)
-	if diff := cmp.Diff(filesOf(t, dir), filesOf(t, other)); diff != "" {
+	fixture.Run(t, dir, "git", "apply", file)
+	if diff := cmp.Diff(outcome.files(before), fixture.Files(t, dir)); diff != "" {
 		t.Errorf("apply and git apply differ:\n%s", diff)
 	}
 }
 
-func appendTo(t *testing.T, name, text string) {
-	t.Helper()
-	content, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, append(content, text...), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantProblem(t *testing.T, err error, text string) {
-	t.Helper()
-	problem := (*hint.Error)(nil)
-	if !errors.As(err, &problem) || !strings.Contains(problem.Error(), text) || problem.Try == "" {
-		t.Errorf("got %v, want an error for the user with %q", err, text)
-	}
-}
-
 func TestOptionsGiveTreesThatCompileAndKeepWhatTheyShould(t *testing.T) {
+	t.Parallel()
 	const (
 		v1types    = "pkg/apis/operators/v1/catalogsourceconfig_types.go"
 		v2types    = "pkg/apis/operators/v2/catalogsourceconfig_types.go"
@@ -321,8 +307,8 @@ func TestOptionsGiveTreesThatCompileAndKeepWhatTheyShould(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := fixture(t, "guide")
-			before := filesOf(t, dir)
+			dir := fixture.Repository(t, "guide")
+			before := fixture.Files(t, dir)
 			asked := guideRequest
 			asked.Kinds = slices.Clone(asked.Kinds)
 			test.change(&asked)

@@ -18,18 +18,19 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/genall"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
 func TestEveryCombinationOfOptionsInEachLayout(t *testing.T) {
-	multi := fixture(t, "kubebuilder")
+	multi := fixture.Repository(t, "kubebuilder")
 	moveFolder(t, multi, "api/v1", "api/cache/v1")
 	for name, project := range map[string]struct {
 		dir   string
 		asked request.Request
 	}{
-		"guide":        {fixture(t, "guide"), guideRequest},
-		"single group": {fixture(t, "kubebuilder"), memcachedRequest},
+		"guide":        {fixture.Repository(t, "guide"), guideRequest},
+		"single group": {fixture.Repository(t, "kubebuilder"), memcachedRequest},
 		"multi group":  {multi, memcachedRequest},
 	} {
 		for _, one := range everyOption() {
@@ -41,7 +42,7 @@ func TestEveryCombinationOfOptionsInEachLayout(t *testing.T) {
 	}
 }
 
-// everyOption is every combination.
+// everyOption returns every combination of options.
 func everyOption() (all []options) {
 	for _, shared := range []string{request.SharedPackage, request.SharedNewest, request.SharedDuplicate} {
 		for _, old := range []string{request.OldKeep, request.OldWrap, request.OldAlias, request.OldRemove} {
@@ -57,7 +58,7 @@ func everyOption() (all []options) {
 func TestControllerGenSeesTheSameFieldsInBothVersions(t *testing.T) {
 	for _, old := range []string{request.OldWrap, request.OldAlias} {
 		t.Run(old, func(t *testing.T) {
-			dir := fixture(t, "kubebuilder")
+			dir := fixture.Repository(t, "kubebuilder")
 			outcome := checkOutcome(t, dir, options{request.SharedNewest, old,
 				request.UnexportedInternal}.of(memcachedRequest))
 			if err := outcome.write(t.Context(), false, nil); err != nil {
@@ -106,7 +107,7 @@ func generatedCRD(t *testing.T, dir, name string) apiextensionsv1.CustomResource
 	return crd
 }
 
-// undescribe drops the descriptions: the old version's say that it is deprecated.
+// undescribe drops the descriptions: those of the old version say that it is deprecated.
 func undescribe(schema *apiextensionsv1.JSONSchemaProps) {
 	schema.Description = ""
 	for name, property := range schema.Properties {

@@ -14,13 +14,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
 const storageMarker = "// +kubebuilder:storageversion"
 
-// options is a combination of them.
+// options is a combination of three options of a request.
 type options struct{ shared, old, unexported string }
 
 func (o options) String() string { return strings.Join([]string{o.shared, o.old, o.unexported}, ",") }
@@ -31,10 +32,10 @@ func (o options) of(asked request.Request) request.Request {
 }
 
 // Each value of each option is among these, and each pair of --shared newest and duplicate with --old that differs from
-// the default in both. All combinations are tested in long.
+// the default in both. With the tag long, all combinations are planned.
 func TestCombinationsOfOptionsGiveCodeThatCompilesAndLosesNothing(t *testing.T) {
 	t.Parallel()
-	guide, kubebuilder := fixture(t, "guide"), fixture(t, "kubebuilder")
+	guide, kubebuilder := fixture.Repository(t, "guide"), fixture.Repository(t, "kubebuilder")
 	for _, test := range []struct {
 		dir   string
 		asked request.Request
@@ -57,7 +58,7 @@ func TestCombinationsOfOptionsGiveCodeThatCompilesAndLosesNothing(t *testing.T) 
 // planning.
 func checkOutcome(t *testing.T, dir string, asked request.Request) *Outcome {
 	t.Helper()
-	before := filesOf(t, dir)
+	before := fixture.Files(t, dir)
 	outcome, err := Make(t.Context(), dir, asked)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +82,7 @@ func checkOutcome(t *testing.T, dir string, asked request.Request) *Outcome {
 	return outcome
 }
 
-// files are what an outcome makes of the files before.
+// files returns the tree after an outcome, from the tree before.
 func (o *Outcome) files(before map[string]string) map[string]string {
 	after := maps.Clone(before)
 	for name, content := range o.After {
@@ -132,7 +133,7 @@ func checkVersions(t *testing.T, asked request.Request, after map[string]string)
 	}
 }
 
-// markedIn are the types whose comments have the marker of the storage version.
+// markedIn returns the types whose comments have the marker of the storage version.
 func markedIn(t *testing.T, name, content string) []string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), name, content, parser.ParseComments)

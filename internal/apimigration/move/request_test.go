@@ -4,11 +4,13 @@
 package move
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/rewrite"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
@@ -40,7 +42,7 @@ func TestFilesWhoseCommentsAreNotWhereTheySeemAreRefused(t *testing.T) {
 		p, old := &project.Project{}, &project.Version{Package: &project.Package{Path: "example.com/x/api/v1"}}
 		p.Packages = []*project.Package{{Files: []*project.File{parsed(t, "a b.go", test.source)}}}
 		if err := checkComments(p, old); test.refused {
-			wantProblem(t, err, "a b.go has CRLF line endings")
+			fixture.WantProblem(t, err, "a b.go has CRLF line endings")
 		} else if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -50,16 +52,10 @@ func TestFilesWhoseCommentsAreNotWhereTheySeemAreRefused(t *testing.T) {
 func TestPackageCommentsAndCodeNextToThemAreBothThere(t *testing.T) {
 	t.Parallel()
 	const v1 = "pkg/apis/operators/v1/"
-	dir := fixture(t, "guide")
-	doc := filesOf(t, dir)[v1+"doc.go"]
-	write(t, dir, map[string]string{
-		v1 + "a.go": "//go:build !never\n\npackage v1\n",
-		v1 + "doc.go": doc + "\nimport \"fmt\"\n\n// Describe is about groups.\nfunc (g *OperatorGroup) Describe() " +
-			"string { return fmt.Sprint(g.Name) }\n\n// Ready is about all.\nfunc (p *Phase) Ready() bool { return p " +
-			"!= nil }\n",
-		// Where CatalogSourceConfig is called Package, two files would be called so.
-		v1 + "package.go": "package v1\n\n// Extra is nothing.\nfunc (c *CatalogSourceConfig) Extra() {}\n",
-	})
+	dir := fixture.Repository(t, "guide")
+	code := fixture.Archive(t, "testdata/package-comments.txtar")
+	code["doc.go"] = fixture.Read(t, dir, v1+"doc.go") + code["doc.go"]
+	fixture.Write(t, filepath.Join(dir, v1), code)
 	result, _, err := rewrite.Create(layoutOn(t, dir, guideRequest))
 	if err != nil {
 		t.Fatal(err)

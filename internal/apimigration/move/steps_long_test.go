@@ -8,6 +8,7 @@ package move
 import (
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
@@ -31,9 +32,10 @@ func TestEveryCommitOfEveryKindOfMigrationCompiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := fixture(t, "kubebuilder")
-			run(t, dir, "git", "config", "user.name", "t")
-			run(t, dir, "git", "config", "user.email", "t@example.com")
+			dir := fixture.Repository(t, "kubebuilder")
+			fixture.Run(t, dir, "git", "config", "user.name", "t")
+			fixture.Run(t, dir, "git", "config", "user.email", "t@example.com")
+			fixture.Run(t, dir, "git", "tag", beforeMigration)
 			asked := memcachedRequest
 			change(&asked)
 			if done, err := ApplyInCommits(t.Context(), dir, planned(t, dir, asked)); err != nil || !done {

@@ -6,29 +6,24 @@ package move
 import (
 	"cmp"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 )
 
 func kubebuilderFixture(t *testing.T, folder string) string {
 	t.Helper()
-	dir := fixture(t, "kubebuilder")
-	write(t, dir, archived(t, "kubebuilder-parts"))
+	dir := fixture.Repository(t, "kubebuilder")
+	fixture.Write(t, dir, fixture.Archive(t, "testdata/kubebuilder-parts.txtar"))
 	const types = "api/v1/memcached_types.go"
-	content, err := os.ReadFile(filepath.Join(dir, types))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lay(t, dir, types, strings.Replace(string(content), "// +kubebuilder:subresource:status\n",
+	fixture.Write(t, dir, map[string]string{types: strings.Replace(fixture.Read(t, dir, types),
+		"// +kubebuilder:subresource:status\n",
 		"// +kubebuilder:subresource:status\n// +kubebuilder:resource:path=memcacheds,shortName=mc,categories=all\n",
-		1))
-	run(t, dir, "git", "add", ".")
-	run(t, dir, "git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "more")
+		1)})
+	fixture.Commit(t, dir, "more")
 	if folder != "api" {
 		moveFolder(t, dir, "api/v1", folder+"/v1")
 	}
@@ -70,8 +65,9 @@ func TestAKubebuilderProjectsKindIsMovedToAnotherGroupAndGivenAnotherName(t *tes
 					"bases/storage.example.com_memcacheds.yaml # the cache\n- bases/cache"},
 			},
 			findings: []string{
-				"PROJECT: the project has one group", "api/v1/memcached_webhook.go:3: is about a webhook of " +
-					"cache.example.com/v1", "owner.go:14: \"cache.example.com/memcached-finalizer\" is a finalizer",
+				"PROJECT: the project has one group", "api/v1/memcached_webhook.go:3: is a webhook of " +
+					"Memcached at /mutate-cache-example-com-v1-memcached",
+				"owner.go:14: \"cache.example.com/memcached-finalizer\" is a finalizer",
 				"owner.go:15: \"cache.example.com/memcached\" is a label",
 				"owner.go:25: \"f00.cache.example.com\" is the name of a lock",
 			},

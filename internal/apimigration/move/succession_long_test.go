@@ -8,6 +8,7 @@ package move
 import (
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
@@ -52,7 +53,7 @@ func TestTheGuidesKindIsMovedToAnotherGroupOrGivenAnotherNameInAnotherVersion(t 
 
 func TestAnotherGroupOrNameGoesTogetherWithEveryOtherOption(t *testing.T) {
 	t.Parallel()
-	guide, kubebuilder := fixture(t, "guide"), kubebuilderFixture(t, "api")
+	guide, kubebuilder := fixture.Repository(t, "guide"), kubebuilderFixture(t, "api")
 	for _, shared := range []string{request.SharedPackage, request.SharedNewest, request.SharedDuplicate} {
 		for _, old := range []string{request.OldKeep, request.OldWrap, request.OldAlias, request.OldRemove} {
 			for _, one := range []struct {

@@ -8,10 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
-// elsewhereWith are combinations of another group, name or version with other options.
+// elsewhereWith returns a request for another group, name or version with options.
 func elsewhereWith(to, kind string, o options, asked request.Request) request.Request {
 	asked = o.of(asked)
 	asked.To, asked.ToKind = to, kind
@@ -31,7 +32,7 @@ func checkSuccession(t *testing.T, dir string, asked request.Request) map[string
 	if outcome.Plan.Copy == nil {
 		t.Error("the plan claims that a cluster converts")
 	}
-	after := filesOf(t, dir)
+	after := fixture.Files(t, dir)
 	for name, content := range outcome.After {
 		if after[name] = string(content); content == nil {
 			delete(after, name)
@@ -44,10 +45,10 @@ func checkSuccession(t *testing.T, dir string, asked request.Request) map[string
 	return maps.Clone(after)
 }
 
-// All combinations are tested in long.
+// With the tag long, all combinations are planned.
 func TestAnotherGroupOrNameGoesTogetherWithOtherOptions(t *testing.T) {
 	t.Parallel()
-	dir := fixture(t, "guide")
+	dir := fixture.Repository(t, "guide")
 	const (
 		types = "pkg/apis/operators/v1/catalogsourceconfig_types.go"
 		code  = "pkg/apis/operators/v1/catalogsourceconfig.go"
@@ -100,7 +101,7 @@ func TestAnotherGroupOrNameGoesTogetherWithOtherOptions(t *testing.T) {
 
 func TestAKindWithAnotherNameIsRegisteredInThePackagesOneList(t *testing.T) {
 	t.Parallel()
-	dir := clientGen(t, archived(t, "register-by-hand"))
+	dir := clientGen(t, fixture.Archive(t, "testdata/register-by-hand.txtar"))
 	asked := memcachedRequest
 	asked.To, asked.ToKind = asked.From, "MemoryCache"
 	after := checkSuccession(t, dir, asked)
@@ -110,5 +111,23 @@ func TestAKindWithAnotherNameIsRegisteredInThePackagesOneList(t *testing.T) {
 	}
 	if !strings.Contains(after[types], "// +genclient\n") || strings.Contains(after[types], "Backup") {
 		t.Errorf("%s:\n%s", types, after[types])
+	}
+}
+
+// Without the step, the cluster would drop the status of every copy.
+func TestTheStatusIsCopiedWhereOnlyTheManifestHasTheSubresource(t *testing.T) {
+	t.Parallel()
+	dir := fixture.Repository(t, "guide")
+	const types = "pkg/apis/operators/v1/catalogsourceconfig_types.go"
+	without := strings.Replace(fixture.Read(t, dir, types), "// +kubebuilder:subresource:status\n", "", 1)
+	fixture.Write(t, dir, map[string]string{types: without})
+	asked := guideRequest
+	asked.To, asked.ToKind = asked.From, "Catalog"
+	var commands string
+	for _, step := range planned(t, dir, asked).Copy.Steps {
+		commands += strings.Join(step.Commands, "\n")
+	}
+	if !strings.Contains(commands, "--subresource=status") || !strings.Contains(commands, "del(.status)") {
+		t.Errorf("no step copies the status of the objects:\n%s", commands)
 	}
 }

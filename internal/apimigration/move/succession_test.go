@@ -16,8 +16,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
 
@@ -26,21 +26,15 @@ import (
 func succeeded(t *testing.T, dir, folder, both string,
 	asked request.Request) (plan *Plan, before, after map[string]string) {
 	t.Helper()
-	before = filesOf(t, dir)
-	plan = planned(t, dir, asked)
-	if len(plan.Blockers) > 0 {
-		t.Fatalf("blockers: %v", plan.Blockers)
-	}
-	if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
-		t.Fatalf("apply: %v, %v", done, err)
-	}
-	after = filesOf(t, dir)
+	before = fixture.Files(t, dir)
+	plan = migrated(t, dir, asked).Plan
+	after = fixture.Files(t, dir)
 	for name, content := range before {
 		if strings.Contains(name, "crd") && after[name] != content && filepath.Base(name) != "kustomization.yaml" {
 			t.Errorf("%s has changed", name)
 		}
 	}
-	lay(t, dir, folder+"/both_test.go", both)
+	fixture.Write(t, dir, map[string]string{folder + "/both_test.go": both})
 	checkInvariants(t, dir, before, after)
 	if done, err := Apply(t.Context(), dir, plan, false); err != nil || done {
 		t.Errorf("apply again: %v, %v; want nothing to do", done, err)
@@ -48,15 +42,7 @@ func succeeded(t *testing.T, dir, folder, both string,
 	return plan, before, after
 }
 
-// lay puts a file into a fixture.
-func lay(t *testing.T, dir, name, content string) {
-	t.Helper()
-	if err := tree.Put(dir, name, []byte(content)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// acceptable asserts that an API server would take a CRD that was written, and returns its name.
+// acceptable asserts that an API server would accept a manifest of a CRD, and returns the name of the CRD.
 func acceptable(t *testing.T, file, content string) string {
 	t.Helper()
 	d, err := crd.Parse(file, []byte(content))
@@ -69,7 +55,8 @@ func acceptable(t *testing.T, file, content string) string {
 	return d.Name
 }
 
-// bothKinds is a test that registers the old and the new type in one scheme and looks for one kind of each.
+// bothKinds returns the source of a test that registers the old and the new type in one scheme and expects one kind of
+// each.
 func bothKinds(pkg, add string, imports []string, kinds map[string]string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "package %s\n\nimport (\n\t\"testing\"\n\n\t\"k8s.io/apimachinery/pkg/runtime\"\n", pkg)
@@ -113,7 +100,7 @@ func (test guideSuccession) run(t *testing.T) {
 	}
 	both := bothKinds("apis", "if err := AddToScheme(scheme); err != nil {\n\t\tt.Fatal(err)\n\t}", imports,
 		map[string]string{old: "operatorsv1.CatalogSourceConfig", test.to + ", Kind=" + kind: literal})
-	plan, before, after := succeeded(t, fixture(t, "guide"), "pkg/apis", both, asked)
+	plan, before, after := succeeded(t, fixture.Repository(t, "guide"), "pkg/apis", both, asked)
 	if diff := gocmp.Diff(test.created, newIn(before, after)); diff != "" {
 		t.Errorf("new files (-want +got):\n%s", diff)
 	}
@@ -168,8 +155,6 @@ func TestTheGuidesKindIsMovedToAnotherGroupAndGivenAnotherName(t *testing.T) {
 
 func TestAnotherGroupOrNameThatCannotBeMeantIsRefused(t *testing.T) {
 	t.Parallel()
-	dir := fixture(t, "guide")
-	before := filesOf(t, dir)
 	for name, test := range map[string]struct {
 		change func(*request.Request)
 		want   string
@@ -196,21 +181,17 @@ func TestAnotherGroupOrNameThatCannotBeMeantIsRefused(t *testing.T) {
 			asked := guideRequest
 			asked.Kinds = slices.Clone(asked.Kinds)
 			test.change(&asked)
-			_, err := Make(t.Context(), dir, asked)
-			wantProblem(t, err, test.want)
+			fixture.WantProblem(t, refused(t, asked), test.want)
 		})
-	}
-	if diff := gocmp.Diff(before, filesOf(t, dir)); diff != "" {
-		t.Errorf("a refused request changed the tree:\n%s", diff)
 	}
 }
 
 func TestANewNameThatIsTakenIsABlockerWithItsPlace(t *testing.T) {
 	t.Parallel()
-	dir := fixture(t, "guide")
-	appendTo(t, filepath.Join(dir, "pkg/apis/operators/v1/operatorgroup.go"),
+	dir := fixture.Repository(t, "guide")
+	fixture.Append(t, dir, "pkg/apis/operators/v1/operatorgroup.go",
 		"\n// CatalogSpec is taken.\ntype CatalogSpec struct{}\n")
-	lay(t, dir, "deploy/crds/operators.example.com_catalogs_crd.yaml", "taken: true\n")
+	fixture.Write(t, dir, map[string]string{"deploy/crds/operators.example.com_catalogs_crd.yaml": "taken: true\n"})
 	asked := guideRequest
 	asked.To, asked.ToKind = asked.From, "Catalog"
 	plan := planned(t, dir, asked)
