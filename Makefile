@@ -21,10 +21,11 @@ BUILD_FLAGS := -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 # Real binaries, built once into a cache folder: release/command.
 DEMO_BINARIES := v1.37.0/etcd v1.37.0/kube-apiserver v1.37.0/kubectl
 TEST_BINARIES := $(DEMO_BINARIES) v1.36.3/etcd v1.36.3/kube-apiserver
+HELM := v4.3.1/helm
 CHAOS_BINARIES := $(TEST_BINARIES) v1.37.0/kube-apiserver-clock v1.36.3/kube-apiserver-clock
-RELEASE_BINARIES := $(TEST_BINARIES) $(addsuffix /kube-apiserver,v1.30.14 v1.31.14 v1.32.13 v1.33.13 v1.34.4 v1.35.4)
+RELEASE_BINARIES := $(TEST_BINARIES) $(HELM) $(addsuffix /kube-apiserver,v1.30.14 v1.31.14 v1.32.13 v1.33.13 v1.34.4 v1.35.4)
 NODE_BINARIES := $(addprefix v1.37.0/,etcd kube-apiserver kubectl kubelet kube-proxy kube-controller-manager kube-scheduler)
-BENCH_BINARIES := $(DEMO_BINARIES) v1.37.0/kube-controller-manager
+BENCH_BINARIES := $(DEMO_BINARIES) v1.37.0/kube-controller-manager v1.37.0/etcdctl
 TESTBED_BUILD := go run ./internal/testbed/cmd/testbed-build
 
 # Tools with a module file of their own: their dependencies never reach our go.mod.
@@ -91,7 +92,7 @@ demo: build ## a real control plane with old data: upgrade it, migrate it, show 
 # Results are never cached: tests run programs that they build, and go test does not know the sources of these.
 .PHONY: test
 test: ## all tests, against real API servers (some 20 minutes on 2 cores once those are built)
-	@$(TESTBED_BUILD) $(TEST_BINARIES)
+	@$(TESTBED_BUILD) $(TEST_BINARIES) $(HELM)
 	go vet ./...
 	$(AS_ROOT) go test -count 1 -vet off -ldflags=-w -timeout 40m -p 2 -parallel 4 ./test/e2e ./internal/worker ./internal/apimigration/crd ./internal/cli ./internal/agreement ./internal/apimigration/move ./...
 
@@ -143,7 +144,7 @@ fmt: ## format the code and sort its imports
 	$(LINT) fmt ./...
 
 .PHONY: generate
-generate: ## write everything that is generated (docs/cli, docs/releases.md) and tidy the module files
+generate: ## write everything that is generated (docs/cli, docs/releases.md, the chart, config) and tidy the module files
 	go generate ./...
 	go mod tidy
 	go -C tools mod tidy
@@ -174,6 +175,15 @@ bench-quick: build ## every scenario of the benchmark with few objects: shows th
 	@$(TESTBED_BUILD) $(BENCH_BINARIES)
 	go -C tools test ./plot
 	go run ./bench --quick --output=bin/bench-quick --scenario='$(SCENARIO)' $(BENCH_ARGS)
+
+.PHONY: bench-go
+bench-go: ## Go's benchmarks of hot paths, here and at the commit BASE=HEAD, compared by benchstat
+	rm -rf bin/bench-go && mkdir -p bin/bench-go
+	git archive $(or $(BASE),HEAD) | tar -x -C bin/bench-go --one-top-level=base
+	cd bin/bench-go/base && go test -run - -bench . -count 10 ./migrate ./internal/pace > ../base.txt
+	go test -run - -bench . -count 10 ./migrate ./internal/pace > bin/bench-go/here.txt
+	rm -r bin/bench-go/base
+	$(TOOL) benchstat base=bin/bench-go/base.txt here=bin/bench-go/here.txt
 
 .PHONY: bench-node
 bench-node: ## measure how long a default installation takes on a whole node, as root (about half an hour; docs/benchmarks.md)
