@@ -46,6 +46,12 @@ PACKED := dist/packed
 IMAGE ?= localhost/kube-migrator:$(VERSION)
 IMAGE_TAR ?= dist/kube-migrator-$(VERSION).tar
 
+# How many times a test that failed is run again by itself. CI has 1, because a shared machine may stop for seconds; it names such tests at the end.
+RERUNS ?= 0
+# $(call go_test,PACKAGES,FLAGS,COMMAND THAT RUNS IT)
+go_test = $(if $(filter-out 0,$(RERUNS)),mkdir -p bin; : >bin/reruns.$@; $(3) $(TOOL) gotestsum --format pkgname --rerun-fails=$(RERUNS) --rerun-fails-max-failures=5 \
+	--rerun-fails-report=bin/reruns.$@ --packages '$(1)' -- $(2); cat bin/reruns.$@,$(3) go test $(2) $(1))
+
 # Tests that give several API servers a network and a host name each need root, if only in a user namespace.
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),unshare --user --map-root-user)
 
@@ -94,7 +100,8 @@ demo: build ## a real control plane with old data: upgrade it, migrate it, show 
 test: ## all tests, against real API servers (some 20 minutes on 2 cores once those are built)
 	@$(TESTBED_BUILD) $(TEST_BINARIES) $(HELM)
 	go vet ./...
-	$(AS_ROOT) go test -count 1 -vet off -ldflags=-w -timeout 40m -p 2 -parallel 4 ./test/e2e ./internal/worker ./internal/apimigration/crd ./internal/cli ./internal/agreement ./internal/apimigration/move ./...
+	$(call go_test,./test/e2e ./internal/worker ./internal/apimigration/crd ./internal/cli ./internal/agreement ./internal/apimigration/move ./...,\
+		-count 1 -vet off -ldflags=-w -timeout 60m -p 2 -parallel 4,$(AS_ROOT))
 
 .PHONY: test-long
 test-long: ## the tests that take longer too (build tag "long"); the first run builds kube-apiserver of eight releases
@@ -125,7 +132,7 @@ test-node: ## the image's pods on a whole node, as root (build tag "node"; docs/
 	@$(TESTBED_BUILD) $(NODE_BINARIES)
 	go vet -tags node ./test/node
 	go -C tools test ./image
-	go test -tags node -timeout 30m -count 1 -v ./test/node
+	$(call go_test,./test/node,-tags node -timeout 30m -count 1 -v)
 
 .PHONY: chaos
 chaos: ## faults of all kinds for CHAOS_TIME, judged past the API servers, as root with nft (build tag "chaos"; docs/reliability.md)
