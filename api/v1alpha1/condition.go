@@ -78,6 +78,9 @@ const (
 	// ReasonByHand means that the worker lacks the permission on purpose: an
 	// administrator migrates the resource by hand.
 	ReasonByHand = "ByHand"
+	// ReasonUnguarded means that the worker lacks a permission, and that the
+	// controller does not grant it because the guard is not in force.
+	ReasonUnguarded = "Unguarded"
 )
 
 // Reasons of the conditions of a StorageVersionMigration. A failed migration

@@ -56,8 +56,11 @@ func TestAMigrationSaysWhatIsBeingDoneAndProvesNothing(t *testing.T) {
 		)
 		return f
 	}
-	byHand := permitted(metav1.ConditionFalse)
-	byHand.State.Conditions[len(byHand.State.Conditions)-1].Reason = v1alpha1.ReasonByHand
+	because := func(reason string) Facts {
+		f := permitted(metav1.ConditionFalse)
+		f.State.Conditions[len(f.State.Conditions)-1].Reason = reason
+		return f
+	}
 	type all = []v1alpha1.StorageVersionMigration
 	for name, test := range map[string]struct {
 		facts      Facts
@@ -67,7 +70,7 @@ func TestAMigrationSaysWhatIsBeingDoneAndProvesNothing(t *testing.T) {
 		migration  string
 		why, next  string
 	}{
-		"an administrator migrates it": {byHand, nil, Undetermined, NotRequested, "",
+		"an administrator migrates it": {because(v1alpha1.ReasonByHand), nil, Undetermined, NotRequested, "",
 			unknown + "; its migration is left to an administrator, because no admission policy can guard it against " +
 				"a worker", "kube-migrator migrate widgets.demo.example.com"},
 		"none": {widgets("Unknown"), nil, Undetermined, NotRequested, "", unknown,
@@ -86,6 +89,9 @@ func TestAMigrationSaysWhatIsBeingDoneAndProvesNothing(t *testing.T) {
 		"none, and the worker may not": {permitted(metav1.ConditionFalse), nil, Undetermined,
 			NotRequested, "", unknown + "; it cannot be migrated: the worker's permissions do not cover it",
 			"kube-migrator install"},
+		"none, and the guard is not in force": {because(v1alpha1.ReasonUnguarded), nil, Undetermined, NotRequested, "",
+			unknown + "; it cannot be migrated: the admission policies of the guard are not in force",
+			"kubectl get validatingadmissionpolicies,validatingadmissionpolicybindings"},
 		"one that began before the worker might not": {permitted(metav1.ConditionFalse),
 			all{run("m", 1, 1, v1alpha1.ConditionReconciling)}, Undetermined, AtWork, "m", unknown +
 				"; its migration is not finished: so it is", "kube-migrator wait m"},

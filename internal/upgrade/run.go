@@ -83,6 +83,11 @@ func (q Question) migrated(f Facts, finding Finding, v Verdict, why string) Find
 			"it against a worker",
 			q.Program+" migrate "+finding.Resource)
 	}
+	if forbidden(f.State) && finding.Run != AtWork &&
+		condition(f.State.Conditions, v1alpha1.ConditionPermitted).Reason == v1alpha1.ReasonUnguarded {
+		return finding.is(v, why+"; it cannot be migrated: the admission policies of the guard are not in force",
+			"kubectl get validatingadmissionpolicies,validatingadmissionpolicybindings")
+	}
 	if forbidden(f.State) && finding.Run != AtWork {
 		return finding.is(v, why+"; it cannot be migrated: the worker's permissions do not cover it", q.Program+
 			" install")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -228,13 +229,20 @@ func (g *guarded) tryJobs() {
 	}
 }
 
+// The role that the controller extends, and its head: further labels, and the rest.
+const (
+	laterRolePath = "/apis/rbac.authorization.k8s.io/v1/clusterroles/kube-migrator-worker-later"
+	laterRoleHead = `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole",` +
+		`"metadata":{"name":"kube-migrator-worker-later","labels":{"app.kubernetes.io/component":"worker",` +
+		`"app.kubernetes.io/managed-by":"kube-migrator","app.kubernetes.io/name":"kube-migrator"%s}},%s}`
+)
+
 // tryGrants tries what the controller's token could grant to the worker.
 func (g *guarded) tryGrants() {
 	const (
-		role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/kube-migrator-worker-later"
-		head = `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"kube-migrator-worker-later","labels":` +
-			`{"app.kubernetes.io/component":"worker","app.kubernetes.io/managed-by":"kube-migrator","app.kubernetes.io/name":"kube-migrator"%s}},%s}`
-		put = http.MethodPut
+		role = laterRolePath
+		head = laterRoleHead
+		put  = http.MethodPut
 	)
 	rules := func(group, resource, verb string) string {
 		return fmt.Sprintf(head, "", fmt.Sprintf(`"rules":[{"apiGroups":[%q],"resources":[%q],"verbs":[%q]}]`,
@@ -274,12 +282,19 @@ func (g *guarded) tryGrants() {
 func (g *guarded) extend() {
 	c := &controlled{T: g.T, cluster: g.cluster,
 		kubeconfig: asServiceAccount(g.T, g.cluster, "kube-migrator-controller")}
+	var binding admissionregistrationv1.ValidatingAdmissionPolicyBinding
+	path := "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+	decode(g.T, do(g.T, g.cluster, http.MethodGet, path+"/kube-migrator-worker-grant", nil), &binding)
+	do(g.T, g.cluster, http.MethodDelete, path+"/kube-migrator-worker-grant", nil)
+	g.untilTheRoleIs(passes)
 	p := c.triggering("--workers=jobs", "--worker-image=kube-migrator:test",
 		"--worker-role=kube-migrator-worker-later", "--bootstrap=none")
-	do(g.T, g.cluster, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-		json.RawMessage(`{"metadata":{"name":"latecomers.later.example.com"},
-		"spec":{"group":"later.example.com","scope":"Namespaced","names":{"plural":"latecomers","singular":"latecomer","kind":"Latecomer","listKind":"LatecomerList"},
-		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`))
+	g.define("latecomer")
+	g.withhold(c)
+	binding.ObjectMeta = metav1.ObjectMeta{Name: binding.Name, Labels: binding.Labels}
+	do(g.T, g.cluster, http.MethodPost, path, binding)
+	g.untilTheRoleIs(guard)
+	g.define("straggler") // the controller looks again at once
 	worker := g.as("kube-migrator-worker")
 	eventually(g.T, "the worker may rewrite what has come", func() bool {
 		outcome, _ := g.send(worker, attempt{method: http.MethodPatch,
@@ -312,6 +327,46 @@ func (g *guarded) extend() {
 		return wait().code == 0 && g.checks(policies)
 	})
 	c.end(p)
+}
+
+// withhold expects that the controller grants nothing while a binding of the guard is missing, as before Helm has
+// written it.
+func (g *guarded) withhold(c *controlled) {
+	g.Helper()
+	unguarded := c.untilState("latecomers.later.example.com", "without the guard", func(s *v1alpha1.StorageState) bool {
+		return holds(s, v1alpha1.ConditionPermitted) == metav1.ConditionFalse
+	})
+	for _, condition := range unguarded.Status.Conditions {
+		if condition.Type == v1alpha1.ConditionPermitted && condition.Reason != v1alpha1.ReasonUnguarded {
+			g.Errorf("without the guard the condition is %+v", condition)
+		}
+	}
+	if out := g.admin.run(3, "check", "latecomers.later.example.com"); !strings.Contains(out.stdout, "guard are not in force") {
+		g.Errorf("without the guard check says\n%s%s", out.stdout, out.stderr)
+	}
+}
+
+// untilTheRoleIs waits for what becomes of a change that the guard forbids the controller.
+func (g *guarded) untilTheRoleIs(want string) {
+	g.Helper()
+	controller := g.as("kube-migrator-controller")
+	further := attempt{method: http.MethodPut, path: laterRolePath,
+		body: fmt.Sprintf(laterRoleHead, `,"more":"one"`, `"rules":[]`)}
+	eventually(g.T, "a further label of the role has the outcome "+want, func() bool {
+		outcome, _ := g.send(controller, further)
+		return outcome == want
+	})
+}
+
+// define creates a CRD that is newer than the installation.
+func (g *guarded) define(singular string) {
+	g.Helper()
+	do(g.T, g.cluster, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+		json.RawMessage(strings.ReplaceAll(`{"metadata":{"name":"NAMEs.later.example.com"},
+		"spec":{"group":"later.example.com","scope":"Namespaced",
+		"names":{"plural":"NAMEs","singular":"NAME","kind":"NAME","listKind":"NAMEList"},
+		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`,
+			"NAME", singular)))
 }
 
 // checks reports whether a resource is safe.

@@ -6,12 +6,16 @@ package trigger
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
@@ -30,10 +34,14 @@ type grants struct {
 	role string
 }
 
+// guardProbe is an annotation that only dry runs contain.
+const guardProbe = "migration.k8s.io/is-the-guard-in-force"
+
 // admissionGroup contains the resources that admission policies cannot guard.
 const admissionGroup = "admissionregistration.k8s.io"
 
-// extend grants the missing permissions that it may grant, and returns the resources.
+// extend grants the missing permissions that it may grant, and returns the resources. It grants nothing while the guard
+// is not in force.
 func (g grants) extend(
 	ctx context.Context, lacking map[schema.GroupResource]*access.ForbiddenError, known *inventory.Inventory,
 ) (granted []schema.GroupResource, err error) {
@@ -55,18 +63,53 @@ func (g grants) extend(
 	if err := apiserver.Send(ctx, g.rest.Get().AbsPath(path), &role); err != nil {
 		return nil, fmt.Errorf("read ClusterRole %s: %w", g.role, err)
 	}
-	role.Rules = extended(role.Rules, granted, known)
-	body, err := json.Marshal(role)
-	if err != nil {
-		return nil, fmt.Errorf("encode ClusterRole %s: %w", g.role, err)
+	if err := g.verifyGuard(ctx, path, role); err != nil {
+		return nil, err
 	}
-	// Under the resourceVersion that was read.
-	request := g.rest.Verb(http.MethodPut).AbsPath(path).Param("fieldManager", program).
-		SetHeader("Content-Type", "application/json").Body(body)
-	if err := apiserver.Send(ctx, request, nil); err != nil {
+	role.Rules = extended(role.Rules, granted, known)
+	if err := g.put(ctx, path, role); err != nil {
 		return nil, fmt.Errorf("extend ClusterRole %s: %w", g.role, err)
 	}
 	return granted, nil
+}
+
+// errUnguarded means that the API server would let the worker change what the guard protects.
+var errUnguarded = errors.New("the guard is not in force")
+
+// verifyGuard returns errUnguarded unless an API server refuses what the guard forbids the controller: here, an
+// annotation of the role. The request is a dry run, so it writes nothing. Tools that only apply manifests, such as Helm,
+// may start the controller before they write the guard, and a policy or binding can be deleted at any time.
+//
+// The policy of grants, and its binding, is the last one of the guard in alphabetical order, in which Helm writes them.
+// An API server reads all policies and bindings at once, so if it enforces this one, it enforces those that were
+// written before. It speaks for the API server that answers (docs/guard.md).
+func (g grants) verifyGuard(ctx context.Context, path string, role rbacv1.ClusterRole) error {
+	role.Annotations = maps.Clone(role.Annotations)
+	metav1.SetMetaDataAnnotation(&role.ObjectMeta, guardProbe, "true")
+	err := g.put(ctx, path, role, metav1.DryRunAll)
+	if err == nil {
+		return fmt.Errorf("%w: the API server allows the controller to annotate ClusterRole %s, which a "+
+			"ValidatingAdmissionPolicy forbids", errUnguarded, g.role)
+	}
+	status := apierrors.APIStatus(nil)
+	if errors.As(err, &status) && strings.Contains(status.Status().Message, "ValidatingAdmissionPolicy '") {
+		return nil
+	}
+	return fmt.Errorf("verify the guard by a dry run for ClusterRole %s: %w", g.role, err)
+}
+
+// put writes the role under the resourceVersion that was read.
+func (g grants) put(ctx context.Context, path string, role rbacv1.ClusterRole, dryRun ...string) error {
+	body, err := json.Marshal(role)
+	if err != nil {
+		return fmt.Errorf("encode it: %w", err)
+	}
+	request := g.rest.Verb(http.MethodPut).AbsPath(path).Param("fieldManager", program).
+		SetHeader("Content-Type", "application/json").Body(body)
+	for _, d := range dryRun {
+		request.Param("dryRun", d)
+	}
+	return apiserver.Send(ctx, request, nil)
 }
 
 // extended returns the rules of the role with further resources: one rule per group, in alphabetical order. Resources

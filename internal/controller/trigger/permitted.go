@@ -83,10 +83,10 @@ func (p *permits) forbid(name string) {
 	}
 }
 
-// permitted returns the condition about missing permissions; missing is nil if there are none. ok is false if the
-// resource needs no such condition: a resource gets one when it is forbidden for the first time, and keeps it. It is
-// pure.
-func permitted(before []v1alpha1.Condition, missing *access.ForbiddenError,
+// permitted returns the condition about missing permissions; missing is nil if there are none, and unguarded means that
+// nothing is granted because the guard is not in force. ok is false if the resource needs no such condition: a resource
+// gets one when it is forbidden for the first time, and keeps it. It is pure.
+func permitted(before []v1alpha1.Condition, missing *access.ForbiddenError, unguarded bool,
 	now metav1.Time) (c v1alpha1.Condition, ok bool) {
 	c = v1alpha1.Condition{
 		Type:    v1alpha1.ConditionPermitted,
@@ -98,6 +98,11 @@ func permitted(before []v1alpha1.Condition, missing *access.ForbiddenError,
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonForbidden
 		c.Message = fmt.Sprintf("forbidden: the worker cannot %s %s, so that no migration is requested. Try: "+
 			"kube-migrator install", missing.Verb, missing.Resource)
+		if unguarded {
+			c.Reason = v1alpha1.ReasonUnguarded
+			c.Message = fmt.Sprintf("forbidden: the worker cannot %s %s, and is granted nothing until the admission "+
+				"policies of the guard are in force. Try: %s", missing.Verb, missing.Resource, showGuard)
+		}
 		if inventory.ExemptFromPolicies(missing.Resource) {
 			c.Reason = v1alpha1.ReasonByHand
 			c.Message = fmt.Sprintf("forbidden: the worker cannot %s %s. No admission policy can guard this resource, "+
@@ -107,6 +112,10 @@ func permitted(before []v1alpha1.Condition, missing *access.ForbiddenError,
 	}
 	return c.Dated(before, now), missing != nil || isAboutPermission(before)
 }
+
+// showGuard shows whether the policies and their bindings exist.
+const showGuard = "kubectl get validatingadmissionpolicies,validatingadmissionpolicybindings " +
+	"-l app.kubernetes.io/name=kube-migrator"
 
 // permit asks about each resource that may have to be migrated, and marks those that are forbidden. It runs after the
 // looks are recorded and does not delay them.
@@ -131,7 +140,9 @@ func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []erro
 	if err != nil {
 		return []error{err}
 	}
-	if granted, err := t.grants.extend(ctx, lacking, t.observer.known); err != nil {
+	granted, err := t.grants.extend(ctx, lacking, t.observer.known)
+	unguarded := errors.Is(err, errUnguarded)
+	if err != nil {
 		problems = append(problems, err)
 	} else if len(granted) > 0 {
 		t.Logger.Info("Granted the worker the permissions for new resources", "resources", granted)
@@ -146,7 +157,7 @@ func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []erro
 		if e.forbidden && !inventory.ExemptFromPolicies(e.resource.entry.GroupResource) {
 			t.permits.forbid(e.name)
 		}
-		if err := t.recordPermission(ctx, e, missing); err != nil {
+		if err := t.recordPermission(ctx, e, missing, unguarded); err != nil {
 			problems = append(problems, fmt.Errorf("storage state %s: %w", e.name, err))
 		}
 	}
@@ -200,9 +211,11 @@ func isAboutPermission(conditions []v1alpha1.Condition) bool {
 }
 
 // recordPermission writes the condition if it changes, and an Event with it.
-func (t *trigger) recordPermission(ctx context.Context, e *entryPlan, missing *access.ForbiddenError) error {
+func (t *trigger) recordPermission(
+	ctx context.Context, e *entryPlan, missing *access.ForbiddenError, unguarded bool,
+) error {
 	all := e.state.Status.Conditions
-	next, needed := permitted(all, missing, metav1.Now().Rfc3339Copy())
+	next, needed := permitted(all, missing, unguarded, metav1.Now().Rfc3339Copy())
 	if !needed || slices.Contains(all, next) {
 		return nil
 	}

@@ -22,29 +22,34 @@ func TestAConditionTellsWhatTheWorkerMayNotMigrate(t *testing.T) {
 	lacks := &access.ForbiddenError{Permission: access.Permission{Verb: "patch",
 		Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}}}
 	begun, now := metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
-	forbidden, ok := permitted(nil, lacks, begun)
+	forbidden, ok := permitted(nil, lacks, false, begun)
 	if !ok || forbidden.Status != metav1.ConditionFalse || forbidden.Reason != v1alpha1.ReasonForbidden ||
 		forbidden.Message != "forbidden: the worker cannot patch widgets.demo.example.com, so that no migration is "+
 			"requested. Try: kube-migrator install" {
 		t.Errorf("the first time: %v, %+v", ok, forbidden)
 	}
+	if c, ok := permitted(nil, lacks, true, begun); !ok || c.Status != metav1.ConditionFalse ||
+		c.Reason != v1alpha1.ReasonUnguarded || !strings.HasSuffix(c.Message, "is granted nothing until the admission "+
+		"policies of the guard are in force. Try: "+showGuard) {
+		t.Errorf("without the guard: %v, %+v", ok, c)
+	}
 	policies := &access.ForbiddenError{Permission: access.Permission{Verb: "get",
 		Resource: schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}}}
-	if c, ok := permitted(nil, policies, begun); !ok || c.Status != metav1.ConditionFalse ||
+	if c, ok := permitted(nil, policies, true, begun); !ok || c.Status != metav1.ConditionFalse ||
 		c.Reason != v1alpha1.ReasonByHand ||
 		!strings.HasSuffix(c.Message, "an administrator migrates it. Try: kube-migrator migrate "+
 			"validatingadmissionpolicies.admissionregistration.k8s.io") {
 		t.Errorf("what no policy guards: %v, %+v", ok, c)
 	}
 	before := []v1alpha1.Condition{{Type: v1alpha1.ConditionMigrated}, forbidden}
-	if again, ok := permitted(before, lacks, now); !ok || again != forbidden {
+	if again, ok := permitted(before, lacks, false, now); !ok || again != forbidden {
 		t.Errorf("again: %v, %+v, want no change of %+v", ok, again, forbidden)
 	}
-	if granted, ok := permitted(before, nil, now); !ok || granted.Status != metav1.ConditionTrue ||
+	if granted, ok := permitted(before, nil, false, now); !ok || granted.Status != metav1.ConditionTrue ||
 		granted.LastTransitionTime != now {
 		t.Errorf("once it is granted: %v, %+v", ok, granted)
 	}
-	if c, ok := permitted(before[:1], nil, now); ok {
+	if c, ok := permitted(before[:1], nil, false, now); ok {
 		t.Errorf("what was never forbidden gets %+v", c)
 	}
 }
