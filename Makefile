@@ -21,9 +21,9 @@ BUILD_FLAGS := -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 # Real binaries, built once into a cache folder: release/command.
 DEMO_BINARIES := v1.37.0/etcd v1.37.0/kube-apiserver v1.37.0/kubectl
 TEST_BINARIES := $(DEMO_BINARIES) v1.36.3/etcd v1.36.3/kube-apiserver
-HELM := v4.3.1/helm
+CHART_BINARIES := v4.3.1/helm v3.16.0/promtool
 CHAOS_BINARIES := $(TEST_BINARIES) v1.37.0/kube-apiserver-clock v1.36.3/kube-apiserver-clock
-RELEASE_BINARIES := $(TEST_BINARIES) $(HELM) $(addsuffix /kube-apiserver,v1.30.14 v1.31.14 v1.32.13 v1.33.13 v1.34.4 v1.35.4)
+RELEASE_BINARIES := $(TEST_BINARIES) $(CHART_BINARIES) $(addsuffix /kube-apiserver,v1.30.14 v1.31.14 v1.32.13 v1.33.13 v1.34.4 v1.35.4)
 NODE_BINARIES := $(addprefix v1.37.0/,etcd kube-apiserver kubectl kubelet kube-proxy kube-controller-manager kube-scheduler)
 BENCH_BINARIES := $(DEMO_BINARIES) v1.37.0/kube-controller-manager v1.37.0/etcdctl
 TESTBED_BUILD := go run ./internal/testbed/cmd/testbed-build
@@ -98,7 +98,7 @@ demo: build ## a real control plane with old data: upgrade it, migrate it, show 
 # Results are never cached: tests run programs that they build, and go test does not know the sources of these.
 .PHONY: test
 test: ## all tests, against real API servers (some 20 minutes on 2 cores once those are built)
-	@$(TESTBED_BUILD) $(TEST_BINARIES) $(HELM)
+	@$(TESTBED_BUILD) $(TEST_BINARIES) $(CHART_BINARIES)
 	go vet ./...
 	$(call go_test,./test/e2e ./internal/worker ./internal/apimigration/crd ./internal/cli ./internal/agreement ./internal/apimigration/move ./...,\
 		-count 1 -vet off -ldflags=-w -timeout 60m -p 2 -parallel 4,$(AS_ROOT))

@@ -38,8 +38,12 @@ const (
 	V130 Release = "v1.30.14"
 )
 
-// Helm is the version of Helm that the repository pins. It has a go.mod of its own in the folder testbed/helm.
-const Helm Release = "v4.3.1"
+// The versions of other programs that the repository pins: each has a go.mod of its own, in testbed/helm and
+// testbed/promtool.
+const (
+	Helm     Release = "v4.3.1"
+	Promtool Release = "v3.16.0"
+)
 
 // Releases returns the releases that the repository pins, the oldest first.
 func Releases() []Release {
@@ -52,7 +56,7 @@ func (r Release) Etcd() Release {
 	switch r {
 	case V130, V131, V132, V133, V134, V135:
 		return V137
-	case V136, V137, Helm:
+	case V136, V137, Helm, Promtool:
 	}
 	return r
 }
@@ -63,9 +67,9 @@ const cacheEnv = "KUBE_MIGRATOR_TESTBED"
 // modulePath is how the root of the repository is recognized.
 const modulePath = "github.com/kube-migrator/kube-migrator"
 
-// command is a binary that can be built: its package, and the message for a user who waits for the build.
+// command is a binary that can be built: its package, the message for a user who waits for the build, and build tags.
 type command struct {
-	pkg, patience string
+	pkg, patience, tags string
 }
 
 // MovableAPIServer is the binary of a kube-apiserver whose clock a Clock can move: "-clock" is no command of
@@ -73,17 +77,20 @@ type command struct {
 const MovableAPIServer = "kube-apiserver-clock"
 
 var commands = map[string]command{
-	"etcd":           {"go.etcd.io/etcd/server/v3", "about 1 minute once, seconds afterwards"},
-	"etcdctl":        {"go.etcd.io/etcd/etcdctl/v3", "less than 1 minute once, seconds afterwards"},
-	"kube-apiserver": {"k8s.io/kubernetes/cmd/kube-apiserver", "about 8 minutes once, seconds afterwards"},
-	MovableAPIServer: {"k8s.io/kubernetes/cmd/kube-apiserver", "about 8 minutes once, seconds afterwards"},
-	"kube-controller-manager": {"k8s.io/kubernetes/cmd/kube-controller-manager",
-		"about 3 minutes once, seconds afterwards"},
-	"kube-scheduler": {"k8s.io/kubernetes/cmd/kube-scheduler", "about 3 minutes once, seconds afterwards"},
-	"kubelet":        {"k8s.io/kubernetes/cmd/kubelet", "about 3 minutes once, seconds afterwards"},
-	"kube-proxy":     {"k8s.io/kubernetes/cmd/kube-proxy", "about 1 minute once, seconds afterwards"},
-	"kubectl":        {"k8s.io/kubernetes/cmd/kubectl", "about 1 minute once, seconds afterwards"},
-	"helm":           {"helm.sh/helm/v4/cmd/helm", "about 3 minutes once, seconds afterwards"},
+	"etcd":           {pkg: "go.etcd.io/etcd/server/v3", patience: "about 1 minute once, seconds afterwards"},
+	"etcdctl":        {pkg: "go.etcd.io/etcd/etcdctl/v3", patience: "less than 1 minute once, seconds afterwards"},
+	"kube-apiserver": {pkg: "k8s.io/kubernetes/cmd/kube-apiserver", patience: "about 8 minutes once, seconds afterwards"},
+	MovableAPIServer: {pkg: "k8s.io/kubernetes/cmd/kube-apiserver", patience: "about 8 minutes once, seconds afterwards"},
+	"kube-controller-manager": {pkg: "k8s.io/kubernetes/cmd/kube-controller-manager",
+		patience: "about 3 minutes once, seconds afterwards"},
+	"kube-scheduler": {pkg: "k8s.io/kubernetes/cmd/kube-scheduler", patience: "about 3 minutes once, seconds afterwards"},
+	"kubelet":        {pkg: "k8s.io/kubernetes/cmd/kubelet", patience: "about 3 minutes once, seconds afterwards"},
+	"kube-proxy":     {pkg: "k8s.io/kubernetes/cmd/kube-proxy", patience: "about 1 minute once, seconds afterwards"},
+	"kubectl":        {pkg: "k8s.io/kubernetes/cmd/kubectl", patience: "about 1 minute once, seconds afterwards"},
+	"helm":           {pkg: "helm.sh/helm/v4/cmd/helm", patience: "about 3 minutes once, seconds afterwards"},
+	"promtool": {pkg: "github.com/prometheus/prometheus/cmd/promtool",
+		patience: "about 3 minutes once, seconds afterwards",
+		tags:     "remove_all_sd"}, // without the libraries of cloud providers
 }
 
 // majorMinor returns "1.37" for "v1.37.0".
@@ -97,8 +104,12 @@ func (r Release) majorMinor() (string, error) {
 
 // folder returns the name of the folder below testbed that pins a release.
 func (r Release) folder() (string, error) {
-	if r == Helm {
+	switch r {
+	case Helm:
 		return "helm", nil
+	case Promtool:
+		return "promtool", nil
+	case V137, V136, V135, V134, V133, V132, V131, V130:
 	}
 	majorMinor, err := r.majorMinor()
 	return "v" + majorMinor, err
@@ -189,6 +200,7 @@ func (c *compilation) Write(p []byte) (int, error) {
 // build is one binary: where it is built from, with what, and where it goes.
 type build struct {
 	dir, pkg, ldflags string
+	tags              string
 	path, digest      string
 	clock             bool
 }
@@ -218,7 +230,7 @@ func newBuild(release Release, name string) (*build, error) {
 	const version = "k8s.io/component-base/version."
 	b := &build{
 		dir: filepath.Join(root, "testbed", folder),
-		pkg: cmd.pkg,
+		pkg: cmd.pkg, tags: cmd.tags,
 		ldflags: "-s -w -X " + version + "gitVersion=" + string(release) +
 			" -X " + version + "gitMajor=" + major + " -X " + version + "gitMinor=" + minor,
 		path:  filepath.Join(cache, string(release), name),
@@ -241,7 +253,11 @@ func newBuild(release Release, name string) (*build, error) {
 }
 
 func (b *build) args(output string) []string {
-	return []string{"build", "-trimpath", "-ldflags", b.ldflags, "-o", output, b.pkg}
+	args := []string{"build", "-trimpath", "-ldflags", b.ldflags}
+	if b.tags != "" {
+		args = append(args, "-tags", b.tags)
+	}
+	return append(args, "-o", output, b.pkg)
 }
 
 func (b *build) stamp() string { return b.path + ".stamp" }
