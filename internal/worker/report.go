@@ -43,6 +43,15 @@ const (
 	ResultBroken Result = "Broken"
 )
 
+// Failures returns the results of runs that have failed. They are the reasons of the condition Failed of a
+// StorageVersionMigration.
+func Failures() []Result {
+	return []Result{
+		ResultObjectsFailed, ResultNotProven, ResultNoAgreement, ResultStorageVersionMoved, ResultForbidden,
+		ResultNotReady, ResultResourceGone, ResultUntrustedAnswer, ResultNoProgress, ResultBroken,
+	}
+}
+
 // maxReportedFailures bounds the failures that a report names; the checkpoint names more.
 const maxReportedFailures = 20
 

@@ -6,6 +6,7 @@ package migration
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/worker"
 )
 
 // mostResources bounds how many resources have series of their own (I6). It is more than real clusters have.
@@ -38,6 +40,8 @@ type metrics struct {
 	rate      *prometheus.GaugeVec
 	duration  *prometheus.GaugeVec
 	throttled *prometheus.GaugeVec
+	state     *prometheus.GaugeVec
+	failed    *prometheus.GaugeVec
 
 	// follows means that begin was called.
 	follows bool
@@ -74,15 +78,22 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		duration: gauge("run_duration_seconds", "How long the last run took, or the present run has taken so far."),
 		throttled: gauge("throttled_seconds",
 			"How long the last run paused because the API server asked it to slow down."),
+		state: gauge("migration_state", "1 for the state that the migration is in; absent for others.", "state"),
+		failed: gauge("last_run_failed", "1 while the last run that has ended is one that failed, by reason; absent "+
+			"otherwise.", "reason"),
 		named: map[string]map[types.UID]bool{}, counted: map[string]int64{},
 	}
-	for _, c := range []prometheus.Collector{m.migrated, m.remaining, m.migrations, m.objects, m.rate,
-		m.duration, m.throttled} {
+	for _, c := range m.collectors() {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
+}
+
+func (m *metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.migrated, m.remaining, m.migrations, m.objects, m.rate, m.duration, m.throttled,
+		m.state, m.failed}
 }
 
 // begin makes the metrics follow the cache, which first reports all existing migrations, because passes do not look at
@@ -133,7 +144,7 @@ func (m *metrics) gone(o any) {
 	}
 	delete(m.named, name)
 	of := prometheus.Labels{"resource": name}
-	for _, v := range []*prometheus.GaugeVec{m.remaining, m.objects, m.rate, m.duration, m.throttled} {
+	for _, v := range []*prometheus.GaugeVec{m.remaining, m.objects, m.rate, m.duration, m.throttled, m.state, m.failed} {
 		v.DeletePartialMatch(of)
 	}
 	for _, v := range []*prometheus.CounterVec{m.migrated, m.migrations} {
@@ -167,6 +178,7 @@ func (m *metrics) repeat(migration *v1alpha1.StorageVersionMigration, now time.T
 		"gone": p.Gone, "failed": p.Failed} {
 		m.objects.WithLabelValues(name, state).Set(float64(n))
 	}
+	m.showState(name, &migration.Status)
 	m.remaining.WithLabelValues(name).Set(float64(max(0, p.Total-p.Done)))
 	m.rate.WithLabelValues(name).Set(float64(p.ObjectsPerSecond))
 	if end := p.CompletionTime.Time; !p.StartTime.IsZero() {
@@ -175,6 +187,35 @@ func (m *metrics) repeat(migration *v1alpha1.StorageVersionMigration, now time.T
 		}
 		m.duration.WithLabelValues(name).Set(max(0, end.Sub(p.StartTime.Time)).Truncate(time.Second).Seconds())
 	}
+}
+
+// showState exports the state of a migration. A run that fails is followed by another attempt, in which the failure of
+// the last one still counts: an alert about it goes on until an attempt succeeds.
+func (m *metrics) showState(name string, s *v1alpha1.StorageVersionMigrationStatus) {
+	of := prometheus.Labels{"resource": name}
+	m.state.DeletePartialMatch(of)
+	if s.State != "" {
+		m.state.WithLabelValues(name, string(s.State)).Set(1)
+	}
+	switch s.State {
+	case v1alpha1.PhaseFailed:
+		m.failed.DeletePartialMatch(of)
+		m.failed.WithLabelValues(name, failureReason(s)).Set(1)
+	case v1alpha1.PhaseSucceeded, v1alpha1.PhaseCancelled:
+		m.failed.DeletePartialMatch(of)
+	case v1alpha1.PhasePending, v1alpha1.PhaseWaiting, v1alpha1.PhaseRunning, v1alpha1.PhasePaused:
+	}
+}
+
+// failureReason returns the reason of the condition Failed. Other programs may write the status, too, so it is one that
+// this program knows, or "Unknown": the number of series is bounded (I6).
+func failureReason(s *v1alpha1.StorageVersionMigrationStatus) string {
+	for _, c := range s.Conditions {
+		if c.Type == v1alpha1.ConditionFailed && slices.Contains(worker.Failures(), worker.Result(c.Reason)) {
+			return c.Reason
+		}
+	}
+	return "Unknown"
 }
 
 // show exports what a pass has seen.
