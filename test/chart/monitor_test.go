@@ -5,7 +5,6 @@ package chart
 
 import (
 	"encoding/json"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -14,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// prometheusOperator is the module whose CRDs a ServiceMonitor has to comply with.
+// prometheusOperator is the module whose CRDs a ServiceMonitor and a PrometheusRule have to comply with.
 const prometheusOperator = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 
 const monitored = "image: " + image + `
@@ -23,6 +22,7 @@ metrics:
     enabled: true
     interval: 30s
     labels: {release: prometheus}
+  prometheusRule: {enabled: true}
 `
 
 // monitors returns the objects that the ServiceMonitor of values adds to the chart.
@@ -68,8 +68,8 @@ func TestAServiceMonitorIsAnAdditionThatVerifiesTheCertificateIfThereIsOne(t *te
 	}
 }
 
-// checkMonitored expects that Prometheus Operator's CRD accepts the ServiceMonitor, that this selects the Service, and
-// that the Service selects the pods of the controller and a port of theirs.
+// checkMonitored expects that Prometheus Operator's CRDs accept the ServiceMonitor and the PrometheusRule, that the
+// ServiceMonitor selects the Service, and that the Service selects the pods of the controller and a port of theirs.
 func (r *release) checkMonitored() {
 	r.t.Helper()
 	out, err := exec.CommandContext(r.t.Context(), "go", "mod", "download", "-json", prometheusOperator).Output()
@@ -77,20 +77,20 @@ func (r *release) checkMonitored() {
 	if jsonErr := json.Unmarshal(out, &module); err != nil || jsonErr != nil {
 		r.t.Fatalf("download %s: %v, %v", prometheusOperator, err, jsonErr)
 	}
-	crd, err := os.ReadFile(filepath.Join(module.Dir, "example", "prometheus-operator-crd",
-		"monitoring.coreos.com_servicemonitors.yaml"))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.apply(string(crd))
-	if _, problems, err := r.kubectl("wait", "--for=condition=Established", "--timeout=30s",
-		"crd/servicemonitors.monitoring.coreos.com"); err != nil {
-		r.t.Fatalf("%v\n%s", err, problems)
+	for _, resource := range []string{"servicemonitors", "prometheusrules"} {
+		r.apply(read(r.t, filepath.Join(module.Dir, "example", "prometheus-operator-crd",
+			"monitoring.coreos.com_"+resource+".yaml")))
+		if _, problems, err := r.kubectl("wait", "--for=condition=Established", "--timeout=30s",
+			"crd/"+resource+".monitoring.coreos.com"); err != nil {
+			r.t.Fatalf("%v\n%s", err, problems)
+		}
 	}
 	const values = "metrics.serviceMonitor."
 	r.helm("upgrade", "kube-migrator", chart, "--reuse-values", "--set", values+"enabled=true", "--set", values+"interval=30s",
-		"--set", values+"labels.release=prometheus")
+		"--set", values+"labels.release=prometheus", "--set", "metrics.prometheusRule.enabled=true")
 	added := monitors(r.t, monitored)
+	const rule = "PrometheusRule kube-migrator/kube-migrator"
+	added[rule] = byName(r.t, rendered(r.t, monitored))[rule]
 	r.expect(added) // the API server drops fields that the CRD does not have
 	monitor, service := added["ServiceMonitor kube-migrator/kube-migrator"], added["Service kube-migrator/kube-migrator-metrics"]
 	deployment := r.get("deployment", namespace, "kube-migrator-controller")
