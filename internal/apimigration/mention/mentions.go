@@ -29,15 +29,31 @@ import (
 const (
 	mentionVersion = "names %s"
 	mentionLiteral = "has %s in a string, which no compiler checks"
-	mentionGVK     = "builds a group, version and kind or resource of %s by hand: it does not match requests and " +
-		"objects of the new version"
+	mentionGVK     = "builds a group, version and kind or resource of %s by hand: "
 	mentionMaybe   = "may build a group, version and kind or resource of %s, which no compiler tells"
 	mentionWebhook = "is about a webhook of %s: the new version needs a path and an entry of its own"
 	mentionOwned   = "owns kinds that move in %s only: list the new version in the ClusterServiceVersion, too"
 )
 
 // byHand is what is said of code that names the version in the fields of a struct.
-var byHand = map[builds]string{buildsIt: mentionGVK, buildsMaybe: mentionMaybe}
+func (s *Reader) byHand(how builds, file *project.File, expr ast.Expr) string {
+	if how == buildsMaybe {
+		return mentionMaybe
+	}
+	why := s.consequencesOf(file, expr, s.Old.Name(), s.Group+"/"+s.Version)
+	if why == "" {
+		why = "it does not match requests and objects of the new version"
+	}
+	return mentionGVK + why
+}
+
+// literal is what is said of a string with the version.
+func (s *Reader) literal(file *project.File, expr ast.Expr) string {
+	if why := s.consequencesOf(file, expr, s.Old.Name(), s.Group+"/"+s.Version); why != "" {
+		return mentionLiteral + ": " + why
+	}
+	return mentionLiteral
+}
 
 // textNames are the files besides Go that are read for mentions.
 var textNames = []string{".yaml", ".yml", ".json", ".md", ".adoc", ".rst", ".txt", ".sh", ".bash", ".tpl", ".mk",
@@ -60,7 +76,7 @@ func (s *Reader) Mentions(ctx context.Context, changed changeset.Set) ([]finding
 	for _, pkg := range s.Project.Packages {
 		for _, file := range pkg.Files {
 			if !file.Generated {
-				s.mentionsInGo(file, seen)
+				s.mentionsInGo(pkg, file, seen)
 			}
 		}
 	}
@@ -142,7 +158,7 @@ func others(lines []int) string {
 }
 
 // mentionsInGo looks into strings and composite literals.
-func (s *Reader) mentionsInGo(file *project.File, seen sightings) {
+func (s *Reader) mentionsInGo(pkg *project.Package, file *project.File, seen sightings) {
 	version, webhook := s.versionPattern(), s.webhookPattern()
 	var within *ast.CompositeLit     // whose strings have been taken together
 	tags := map[*ast.BasicLit]bool{} // of fields; they name no version
@@ -155,17 +171,20 @@ func (s *Reader) mentionsInGo(file *project.File, seen sightings) {
 		case *ast.CompositeLit:
 			if how := s.buildsOld(file, node); how != buildsOther && !s.isAnchor(node.Pos()) {
 				within = node
-				seen.add(file.Path, byHand[how], s.Line(node.Pos()))
+				if !s.IsSettled(pkg, file, node) {
+					seen.add(file.Path, s.byHand(how, file, node), s.Line(node.Pos()))
+				}
 			}
 		case *ast.CallExpr:
-			if how := s.completesOld(file, node); how != buildsOther && !s.isAnchor(node.Pos()) {
-				seen.add(file.Path, byHand[how], s.Line(node.Pos()))
+			if how := s.completesOld(file, node); how != buildsOther && !s.isAnchor(node.Pos()) &&
+				!s.IsSettled(pkg, file, node) {
+				seen.add(file.Path, s.byHand(how, file, node), s.Line(node.Pos()))
 			}
 		case *ast.BinaryExpr:
 			// A text that constants are put together to.
 			if value, ok := known(file, node); ok && version.MatchString(value) && !s.isAnchor(node.Pos()) &&
-				s.isAboutMoved(strings.Split(value, "\n"), 0) {
-				seen.add(file.Path, mentionLiteral, s.Line(node.Pos()))
+				s.isAboutMoved(strings.Split(value, "\n"), 0) && !s.IsSettled(pkg, file, node) {
+				seen.add(file.Path, s.literal(file, node), s.Line(node.Pos()))
 			}
 		case *ast.BasicLit:
 			if tags[node] {
@@ -179,10 +198,10 @@ func (s *Reader) mentionsInGo(file *project.File, seen sightings) {
 			switch {
 			case webhook.MatchString(value):
 				seen.add(file.Path, mentionWebhook, s.Line(node.Pos()))
-			case version.MatchString(value):
+			case version.MatchString(value) && !s.IsSettled(pkg, file, node):
 				for i, line := range strings.Split(value, "\n") {
 					if version.MatchString(line) && s.isAboutMoved(strings.Split(value, "\n"), i) {
-						seen.add(file.Path, mentionLiteral, s.Line(node.Pos())+i)
+						seen.add(file.Path, s.literal(file, node), s.Line(node.Pos())+i)
 					}
 				}
 			}

@@ -28,11 +28,16 @@ type Reader struct {
 	telling map[*split.Declaration]bool // whether declarations tell the version, see tellsVersion
 	crds    []project.Manifest          // of the old group, see manifestsOfGroup
 	texts   map[string]string           // see variables
+	// compared are the comparisons by package, see Comparisons.
+	compared map[*project.Package]map[*project.File][]Comparison
+	assigned map[*project.Package]*assignments // see assignmentsIn
 }
 
 // NewReader makes a Reader for a layout.
 func NewReader(l *layout.Layout) *Reader {
-	return &Reader{Layout: l, telling: map[*split.Declaration]bool{}}
+	return &Reader{Layout: l, telling: map[*split.Declaration]bool{},
+		compared: map[*project.Package]map[*project.File][]Comparison{},
+		assigned: map[*project.Package]*assignments{}}
 }
 
 // Some code of the old version's package says which version it is: SchemeGroupVersion, and what is made of it. Such a
@@ -59,17 +64,25 @@ func (s *Reader) Use(file *project.File, use ast.Expr, d *split.Declaration,
 	default:
 		return nil
 	}
-	advice := "Compare the group and the kind alone, or take both versions"
-	if len(s.Successions) > 0 {
-		advice = "Decide which one is meant"
-	}
-	text := fmt.Sprintf("%s still means %s: it does not match objects, ownerReferences and requests that say %s. %s",
-		s.textOf(file, use), from, to, advice)
+	still, meant, other := "still means "+from, from, to
 	if becomesNew {
-		text = fmt.Sprintf("%s becomes the new version's: it does not match objects, ownerReferences and requests that "+
-			"still say %s. %s", s.textOf(file, use), from, advice)
+		still, meant, other = "becomes the new version's", to, from
 	}
-	return []finding.Finding{{Where: s.Project.Place(use.Pos()), Text: text}}
+	why := s.consequencesOf(file, use, meant, other)
+	if why == "" && becomesNew {
+		why = "it does not match objects, ownerReferences and requests that still say " + other + s.advice()
+	} else if why == "" {
+		why = "it does not match objects, ownerReferences and requests that say " + other + s.advice()
+	}
+	return []finding.Finding{{Where: s.Project.Place(use.Pos()),
+		Text: fmt.Sprintf("%s %s: %s", s.textOf(file, use), still, why)}}
+}
+
+func (s *Reader) advice() string {
+	if len(s.Successions) > 0 {
+		return ". Decide which one is meant"
+	}
+	return ". Compare the group and the kind alone, or take both versions"
 }
 
 func (s *Reader) textOf(file *project.File, node ast.Node) string {

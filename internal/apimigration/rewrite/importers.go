@@ -46,13 +46,13 @@ func (s *importers) editImporters() error {
 		if pkg == s.Old.Package {
 			continue
 		}
-		owners := s.ownersIn(pkg)
+		compared := s.uses.Comparisons(pkg)
 		for _, file := range pkg.Files {
 			specs := source.ImportSpecs(file.Syntax, s.Old.Package.Path)
 			named := slices.ContainsFunc(specs, func(spec *ast.ImportSpec) bool { return file.PackageName(spec) != "_" })
 			switch {
-			case !named && len(owners[file]) > 0:
-				if err := s.editOwners(pkg, file, owners); err != nil {
+			case !named && len(compared[file]) > 0:
+				if err := s.editComparing(pkg, file); err != nil {
 					return err
 				}
 			case len(specs) == 0:
@@ -66,7 +66,7 @@ func (s *importers) editImporters() error {
 					s.Note(file.Path, "generated, and changed like the interface that it implements: run its generator again "+
 						"after apply")
 				}
-				if err := s.editImporter(pkg, file, specs, owners); err != nil {
+				if err := s.editImporter(pkg, file, specs); err != nil {
 					return err
 				}
 			}
@@ -93,24 +93,22 @@ func (s *importers) lookAtGenerated(file *project.File) {
 // importer is one file that imports the old version.
 type importer struct {
 	*importers
-	file   *project.File
-	spec   *ast.ImportSpec // of the old version
-	style  string          // its name for the old version
-	q      *qualifiers
-	pkg    *project.Package
-	edits  []source.Edit
-	sides  map[ast.Node]side // what has been found about code, see about
-	owners owners
+	file  *project.File
+	spec  *ast.ImportSpec // of the old version
+	style string          // its name for the old version
+	q     *qualifiers
+	pkg   *project.Package
+	edits []source.Edit
+	sides map[ast.Node]side // what has been found about code, see about
 }
 
-func (s *importers) editImporter(pkg *project.Package, file *project.File, specs []*ast.ImportSpec,
-	owners owners) error {
+func (s *importers) editImporter(pkg *project.Package, file *project.File, specs []*ast.ImportSpec) error {
 	named := slices.IndexFunc(specs, func(spec *ast.ImportSpec) bool { return file.PackageName(spec) != "_" })
 	if named < 0 {
 		return nil
 	}
 	i := &importer{importers: s, pkg: pkg, file: file, spec: specs[named], style: file.PackageName(specs[named]),
-		sides: map[ast.Node]side{}, owners: owners}
+		sides: map[ast.Node]side{}}
 	i.q = s.qualifiersOf(pkg.Types, file, i.style)
 	if cloned, err := i.cloneRegistration(); err != nil || cloned {
 		return err
@@ -121,14 +119,14 @@ func (s *importers) editImporter(pkg *project.Package, file *project.File, specs
 		}
 		return true
 	})
-	if len(i.edits) == 0 && len(owners[file]) == 0 {
+	if len(i.edits) == 0 && len(s.uses.Comparisons(pkg)[file]) == 0 {
 		return nil
 	}
 	if i.Request.Consumes(file.Path) {
 		i.comments()
 		i.edits = append(i.edits, i.embeddedFields(file)...)
 	}
-	i.acceptBothOwners()
+	i.acceptBoth()
 	text := []byte(source.Splice(file.Source, 0, len(file.Source), i.edits))
 	return s.rewrite(file, text, i.q, map[string]string{s.Old.Package.Path: i.style}, "uses what has moved")
 }
@@ -164,7 +162,7 @@ func (i *importer) selector(selector *ast.SelectorExpr) {
 			i.repeatRegistration(selector)
 			return
 		}
-		if i.uses.IsSettled(i.pkg, i.file, selector, i.owners.all()) {
+		if i.uses.IsSettled(i.pkg, i.file, selector) {
 			return
 		}
 		if !strings.HasSuffix(d.Name, "GroupVersion") && i.Group == i.Old.Group || !consumes ||

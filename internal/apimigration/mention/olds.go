@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mention
+
+import (
+	"go/ast"
+	"go/types"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+)
+
+// Again writes an expression once more, for the new version. name returns how the file calls the new version's package,
+// and text returns a piece of code as it is going to be, with more edits.
+type Again func(name func() string, text func(code ast.Node, more ...source.Edit) string) string
+
+// old is an expression that says the old version, of kinds that move where it names one.
+type old struct {
+	again Again // the same expression for the new version
+	// bare: it is the version without the group.
+	bare bool
+}
+
+func literally(code string) Again {
+	return func(func() string, func(ast.Node, ...source.Edit) string) string { return code }
+}
+
+// ofPackage is a name of the new version's package.
+func ofPackage(code string) Again {
+	return func(name func() string, _ func(ast.Node, ...source.Edit) string) string { return name() + "." + code }
+}
+
+// oldIn recognises an expression that says the old version and nothing else, and never changes.
+func (r codeReader) oldIn(expr ast.Expr) (old, bool) {
+	expr = ast.Unparen(expr)
+	if isGroupVersion(r.file.Info.TypeOf(expr)) {
+		again, ok := r.oldStruct(expr)
+		return old{again: again}, ok
+	}
+	if anchor := r.anchorOf(expr); anchor != nil {
+		return old{again: ofPackage(anchor.Name + ".String()")}, true
+	}
+	if field, ok := expr.(*ast.SelectorExpr); ok && field.Sel.Name == "Version" {
+		if anchor := r.anchorIn(field.X); anchor != nil {
+			return old{again: ofPackage(anchor.Name + ".Version")}, true
+		}
+		if _, ok := r.oldStruct(field.X); ok {
+			return old{again: literally(strconv.Quote(r.Version))}, true
+		}
+	}
+	switch text, _ := known(r.file, expr); text {
+	case r.Old.Name():
+		return old{again: literally(strconv.Quote(r.Group + "/" + r.Version))}, true
+	case r.Old.Version:
+		return old{again: literally(strconv.Quote(r.Version)), bare: true}, true
+	}
+	return old{}, false
+}
+
+// anchorIn is the GroupVersion or SchemeGroupVersion of the old version that a selector names.
+func (r codeReader) anchorIn(expr ast.Expr) *split.Declaration {
+	selector, ok := ast.Unparen(expr).(*ast.SelectorExpr)
+	if !ok {
+		return nil
+	}
+	d := r.Graph.Owner(r.file.Info.Uses[selector.Sel])
+	if d == nil || r.DestinationOf(d) != split.Anchor || d.Name != "GroupVersion" && d.Name != "SchemeGroupVersion" {
+		return nil
+	}
+	return d
+}
+
+// oldStruct recognises a GroupVersion, GroupVersionKind or GroupVersionResource of the old version: its anchor with
+// WithKind or WithResource, a literal, a conversion of these, or a variable that holds one.
+func (r codeReader) oldStruct(expr ast.Expr) (again Again, ok bool) {
+	expr = ast.Unparen(expr)
+	if anchor := r.anchorIn(expr); anchor != nil {
+		return ofPackage(anchor.Name), true
+	}
+	switch expr := expr.(type) {
+	case *ast.CallExpr:
+		return r.oldCall(expr)
+	case *ast.CompositeLit:
+		return r.oldLiteral(expr)
+	case *ast.Ident:
+		variable, isVariable := r.file.Info.Uses[expr].(*types.Var)
+		if !isVariable {
+			return nil, false
+		}
+		held := r.heldBy(r.pkg, variable)
+		if held.expr == nil {
+			return nil, false
+		}
+		if _, ok := (codeReader{r.Reader, r.pkg, held.file}).oldStruct(held.expr); ok {
+			return r.likeVariable(expr.Name, variable.Type())
+		}
+	}
+	return nil, false
+}
+
+func (r codeReader) oldCall(call *ast.CallExpr) (again Again, ok bool) {
+	if len(call.Args) != 1 {
+		return nil, false
+	}
+	if r.file.Info.Types[call.Fun].IsType() {
+		inner, ok := r.oldStruct(call.Args[0])
+		return func(name func() string, text func(ast.Node, ...source.Edit) string) string {
+			return text(call.Fun) + "(" + inner(name, text) + ")"
+		}, ok
+	}
+	method, isMethod := call.Fun.(*ast.SelectorExpr)
+	if !isMethod {
+		return nil, false
+	}
+	if r.completesOld(r.file, call) == buildsIt {
+		return withVersion(r, call, call.Args[0]), true
+	}
+	argument, isKnown := known(r.file, call.Args[0])
+	moves := method.Sel.Name == "WithKind" && r.Moves(argument) ||
+		method.Sel.Name == "WithResource" && r.movesAsResource(argument)
+	if !isKnown || !moves {
+		return nil, false
+	}
+	of, ok := r.oldStruct(method.X)
+	return func(name func() string, text func(ast.Node, ...source.Edit) string) string {
+		return of(name, text) + "." + method.Sel.Name + "(" + text(call.Args[0]) + ")"
+	}, ok
+}
+
+// oldLiteral recognises a literal whose fields are known, and writes it again with another version.
+func (r codeReader) oldLiteral(literal *ast.CompositeLit) (again Again, ok bool) {
+	if literal.Type == nil {
+		return nil, false
+	}
+	structure, _ := structOf(r.file.Info.TypeOf(literal))
+	values := map[string]string{}
+	var version ast.Expr
+	for i, element := range literal.Elts {
+		field, value := "", element
+		if pair, isPair := element.(*ast.KeyValueExpr); isPair {
+			if key, isName := pair.Key.(*ast.Ident); isName {
+				field, value = key.Name, pair.Value
+			}
+		} else if i < structure.NumFields() {
+			field = structure.Field(i).Name()
+		}
+		text, isKnown := known(r.file, value)
+		if part, isPart := value.(*ast.SelectorExpr); !isKnown && isPart {
+			if _, isOld := r.oldStruct(part.X); isOld {
+				text = map[string]string{"Group": r.Old.Group, "Version": r.Old.Version}[part.Sel.Name]
+			}
+		}
+		if values[field] = text; text == "" {
+			return nil, false // it is computed, or of another group
+		}
+		if field == "Version" {
+			version = value
+		}
+	}
+	if version == nil || r.isOld(values, nil) != buildsIt || values["Resource"] != "" &&
+		!r.movesAsResource(values["Resource"]) {
+		return nil, false
+	}
+	return withVersion(r, literal, version), true
+}
+
+// withVersion is a piece of code in which the new version takes the place of an expression.
+func withVersion(r codeReader, code, version ast.Expr) Again {
+	return func(_ func() string, text func(ast.Node, ...source.Edit) string) string {
+		return text(code, source.Replace(r.Project.Fset, version, strconv.Quote(r.Version)))
+	}
+}
+
+// likeVariable writes a literal with another version than that of a variable. The file has to import the package of its
+// type.
+func (r codeReader) likeVariable(name string, of types.Type) (again Again, ok bool) {
+	object := NamedIn(of)
+	if _, isPointer := of.Underlying().(*types.Pointer); isPointer {
+		return nil, false
+	}
+	in := slices.IndexFunc(r.file.Syntax.Imports, func(spec *ast.ImportSpec) bool {
+		path, _ := strconv.Unquote(spec.Path.Value)
+		return path == project.Unvendored(object.Pkg().Path()) &&
+			!slices.Contains([]string{"_", "."}, r.file.PackageName(spec))
+	})
+	if in < 0 {
+		return nil, false
+	}
+	fields := []string{"Group: " + name + ".Group", "Version: " + strconv.Quote(r.Version)}
+	if last := strings.TrimPrefix(object.Name(), "GroupVersion"); last != "" {
+		fields = append(fields, last+": "+name+"."+last)
+	}
+	return literally(r.file.PackageName(r.file.Syntax.Imports[in]) + "." + object.Name() + "{" +
+		strings.Join(fields, ", ") + "}"), true
+}
+
+// anchorOf is the anchor whose String an expression is: v1.GroupVersion.String(), or a variable that holds it and never
+// changes.
+func (r codeReader) anchorOf(expr ast.Expr) *split.Declaration {
+	switch expr := ast.Unparen(expr).(type) {
+	case *ast.CallExpr:
+		if method, ok := expr.Fun.(*ast.SelectorExpr); ok && method.Sel.Name == "String" {
+			return r.anchorIn(method.X)
+		}
+	case *ast.Ident:
+		if variable, ok := r.file.Info.Uses[expr].(*types.Var); ok {
+			if held := r.heldBy(r.pkg, variable); held.expr != nil {
+				return codeReader{r.Reader, r.pkg, held.file}.anchorOf(held.expr)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mention
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+// assignments are what a package does to its variables, by keyOf them.
+type assignments struct {
+	initial map[any]placed
+	// changed are variables that the package assigns to again, of which it changes a field, or takes the address.
+	changed map[any]bool
+	uses    map[any][]placed // of variables, constants and functions, in the order of the files
+}
+
+// placed is an expression and the file that it stands in.
+type placed struct {
+	file *project.File
+	expr ast.Expr
+}
+
+// keyOf is the same for one object of a package, also where a test has its own copy of the package.
+func keyOf(object types.Object) any {
+	if object.Pkg() != nil && object.Parent() == object.Pkg().Scope() {
+		return object.Pkg().Path() + "." + object.Name()
+	}
+	return object
+}
+
+// assignmentsIn reads a package once.
+func (s *Reader) assignmentsIn(pkg *project.Package) *assignments {
+	if known, ok := s.assigned[pkg]; ok {
+		return known
+	}
+	a := &assignments{initial: map[any]placed{}, changed: map[any]bool{}, uses: map[any][]placed{}}
+	s.assigned[pkg] = a
+	for _, file := range pkg.Files {
+		ast.Inspect(file.Syntax, func(node ast.Node) bool {
+			a.read(file, node)
+			return true
+		})
+	}
+	return a
+}
+
+func (a *assignments) read(file *project.File, node ast.Node) {
+	switch node := node.(type) {
+	case *ast.Ident:
+		if object := file.Info.Uses[node]; object != nil {
+			a.uses[keyOf(object)] = append(a.uses[keyOf(object)], placed{file, node})
+		}
+	case *ast.ValueSpec:
+		for i, name := range node.Names {
+			a.begin(file, name, i, len(node.Names), node.Values)
+		}
+	case *ast.AssignStmt:
+		for i, left := range node.Lhs {
+			if name, ok := left.(*ast.Ident); ok {
+				a.begin(file, name, i, len(node.Lhs), node.Rhs)
+			}
+			a.change(file, left)
+		}
+	case *ast.RangeStmt:
+		a.change(file, node.Key)
+		a.change(file, node.Value)
+	case *ast.UnaryExpr:
+		if node.Op == token.AND {
+			a.change(file, node.X)
+		}
+	}
+}
+
+// begin takes what a variable begins with. Of a call with several results, that is the call, for the first variable.
+func (a *assignments) begin(file *project.File, name *ast.Ident, i, names int, values []ast.Expr) {
+	variable := file.Info.Defs[name]
+	switch {
+	case variable == nil:
+	case len(values) == names:
+		a.initial[keyOf(variable)] = placed{file, values[i]}
+	case len(values) == 1 && i == 0:
+		a.initial[keyOf(variable)] = placed{file, values[0]}
+	}
+}
+
+// change takes the variable that an expression is, or is a field of.
+func (a *assignments) change(file *project.File, expr ast.Expr) {
+	for {
+		switch of := ast.Unparen(expr).(type) {
+		case *ast.SelectorExpr:
+			expr = of.X
+			continue
+		case *ast.Ident:
+			if variable := file.Info.Uses[of]; variable != nil {
+				a.changed[keyOf(variable)] = true
+			}
+		}
+		return
+	}
+}
+
+// heldBy is what a variable of a package holds, and never anything else; no expression where that is not certain.
+// Another package can change an exported variable.
+func (s *Reader) heldBy(pkg *project.Package, variable *types.Var) placed {
+	isExported := variable.Exported() && variable.Pkg() != nil && variable.Parent() == variable.Pkg().Scope()
+	in := s.assignmentsIn(pkg)
+	held := in.initial[keyOf(variable)]
+	if _, another := ast.Unparen(held.expr).(*ast.Ident); another || variable.IsField() || isExported ||
+		in.changed[keyOf(variable)] {
+		return placed{}
+	}
+	return held
+}

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rewrite
+
+import (
+	"go/ast"
+	"go/token"
+	"slices"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
+)
+
+// editComparing edits a file that does not name the old version: it compares with variables of other files, or with
+// literals.
+func (s *importers) editComparing(pkg *project.Package, file *project.File) error {
+	i := &importer{importers: s, pkg: pkg, file: file}
+	i.q = s.qualifiersOf(pkg.Types, file, s.styleIn(pkg))
+	i.acceptBoth()
+	text := []byte(source.Splice(file.Source, 0, len(file.Source), i.edits))
+	return s.rewrite(file, text, i.q, nil, "accepts both versions")
+}
+
+// styleIn is how files of a package call the old version.
+func (s *importers) styleIn(pkg *project.Package) string {
+	for _, file := range pkg.Files {
+		for _, spec := range source.ImportSpecs(file.Syntax, s.Old.Package.Path) {
+			if name := file.PackageName(spec); !slices.Contains([]string{"_", "."}, name) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// acceptBoth makes each comparison of an owner reference or a request with the old version accept the new one as well:
+// objects that are stored keep the apiVersion of their owners, and new objects have the new one. The parentheses keep
+// what the condition around means. It comes after the other edits, because it repeats what they make of the subject.
+func (i *importer) acceptBoth() {
+	name := func() string { return i.q.name(layout.NewPackage) }
+	for _, one := range i.uses.Comparisons(i.pkg)[i.file] {
+		if one.Expr == nil {
+			i.insert(one.Old.End(), ", "+one.New(name, i.asEdited))
+			continue
+		}
+		or := " || "
+		if one.Expr.Op == token.NEQ {
+			or = " && "
+		}
+		other := strings.Join([]string{i.asEdited(one.Subject), one.Expr.Op.String(), one.New(name, i.asEdited)}, " ")
+		i.insert(one.Expr.Pos(), "(")
+		i.insert(one.Expr.End(), or+other+")")
+	}
+}
+
+// asEdited is the text of a piece of code with the edits so far, and more.
+func (i *importer) asEdited(node ast.Node, more ...source.Edit) string {
+	return source.Splice(i.file.Source, i.Project.Offset(node.Pos()), i.Project.Offset(node.End()),
+		slices.Concat(more, i.edits))
+}
