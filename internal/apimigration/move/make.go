@@ -146,6 +146,9 @@ func edit(ctx context.Context, l *layout.Layout) (*edits, error) {
 			return result, err
 		},
 		func(l *layout.Layout, before changeset.Set) (result changeset.Result, err error) {
+			return artifacts.Roles(ctx, l, before)
+		},
+		func(l *layout.Layout, before changeset.Set) (result changeset.Result, err error) {
 			result, err = webhook.Change(ctx, l, before)
 			hooks = result.Changes
 			return result, err

@@ -55,6 +55,7 @@ func TestAKubebuilderProjectsKindIsMovedToAnotherGroupAndGivenAnotherName(t *tes
 						"+kubebuilder:rbac:groups=storage.example.com,resources=memcacheds/status,verbs=update\n",
 					`storagev1.GroupVersion.WithKind("Memcached")`,
 				},
+				"config/rbac/role.yaml": {"- watch\n- apiGroups:\n  - storage.example.com\n  resources:\n  - memcacheds\n  verbs:\n"},
 				"cmd/main.go": {
 					"cachev1.AddToScheme(scheme))\n\tutilruntime.Must(storagev1.AddToScheme(scheme))",
 				},

@@ -99,8 +99,6 @@ func granted(one layout.Succession, arguments []source.MarkerArgument) string {
 			values = []string{one.Successor.Group}
 		case "resources":
 			values = resources
-		case "resourceNames":
-			continue // objects of another resource
 		}
 		parts = append(parts, fmt.Sprintf("%s=%s", argument.Key, strings.Join(values, ";")))
 	}

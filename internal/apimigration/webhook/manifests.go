@@ -142,7 +142,7 @@ func (m *manifest) text() string {
 }
 
 func (m *manifest) read(text string) error {
-	decoder := yaml.NewDecoder(strings.NewReader(withoutActions(text)))
+	decoder := yaml.NewDecoder(strings.NewReader(artifacts.WithoutActions(text)))
 	for {
 		var document yaml.Node
 		if err := decoder.Decode(&document); err != nil {
@@ -158,7 +158,7 @@ func (m *manifest) read(text string) error {
 // walk looks for webhooks in a node. api is the apiVersion of the object around it.
 func (m *manifest) walk(node *yaml.Node, api string) {
 	if node.Kind == yaml.MappingNode {
-		if said := child(node, "apiVersion"); said != nil {
+		if said := artifacts.Child(node, "apiVersion"); said != nil {
 			api = said.Value
 		}
 		m.webhook(node, api)
@@ -194,26 +194,25 @@ func (m *manifest) embedded(node *yaml.Node) {
 // webhook edits a mapping that says which requests go where: a webhook of a configuration, or of a
 // ClusterServiceVersion.
 func (m *manifest) webhook(node *yaml.Node, api string) {
-	rules := child(node, "rules")
+	rules := artifacts.Child(node, "rules")
 	if rules == nil || rules.Kind != yaml.SequenceNode {
 		return
 	}
 	e := entry{legacy: api == "admissionregistration.k8s.io/v1beta1"}
-	client := child(node, "clientConfig")
-	for _, said := range []*yaml.Node{child(child(client, "service"), "path"), child(node, "webhookPath"),
-		child(client, "url")} {
-		if said != nil && e.path == "" && !isComputed(said.Value) {
+	client := artifacts.Child(node, "clientConfig")
+	for _, said := range []*yaml.Node{artifacts.Child(artifacts.Child(client, "service"), "path"),
+		artifacts.Child(node, "webhookPath"), artifacts.Child(client, "url")} {
+		if said != nil && e.path == "" && !artifacts.IsComputed(said.Value) {
 			e.path = pathOfURL(said.Value)
 		}
 	}
-	if said := child(node, "matchPolicy"); said != nil {
+	if said := artifacts.Child(node, "matchPolicy"); said != nil {
 		e.policy = said.Value
 	}
-	isWebhook := client != nil || child(node, "webhookPath") != nil
+	isWebhook := client != nil || artifacts.Child(node, "webhookPath") != nil
 	for _, one := range rules.Content {
-		e.rules = append(e.rules, rule{groups: values(child(one, "apiGroups")),
-			versions: values(child(one, "apiVersions")), resources: values(child(one, "resources"))})
-		isWebhook = isWebhook || child(one, "apiVersions") != nil
+		e.rules = append(e.rules, ruleOf(one))
+		isWebhook = isWebhook || artifacts.Child(one, "apiVersions") != nil
 	}
 	if !isWebhook {
 		return // a Role, for example
@@ -227,17 +226,23 @@ func (m *manifest) webhook(node *yaml.Node, api string) {
 	m.record(fmt.Sprintf("%s:%d", m.name, node.Line), e, v)
 }
 
+func ruleOf(node *yaml.Node) rule {
+	return rule{groups: artifacts.Values(artifacts.Child(node, "apiGroups")),
+		versions:  artifacts.Values(artifacts.Child(node, "apiVersions")),
+		resources: artifacts.Values(artifacts.Child(node, "resources"))}
+}
+
 // edit makes the rules of a webhook list one version, and its matchPolicy Equivalent; false if it cannot.
 func (m *manifest) edit(node, rules *yaml.Node, v verdict) bool {
 	for _, i := range v.rules {
-		if !m.setOnly(child(rules.Content[i], "apiVersions"), v.version) {
+		if !m.setOnly(artifacts.Child(rules.Content[i], "apiVersions"), v.version) {
 			return false
 		}
 	}
 	if !v.policy {
 		return true
 	}
-	if said := child(node, "matchPolicy"); said != nil {
+	if said := artifacts.Child(node, "matchPolicy"); said != nil {
 		return m.set(said, "Equivalent")
 	}
 	if node.Style&yaml.FlowStyle != 0 || len(node.Content) < 4 {
@@ -263,7 +268,7 @@ func (m *manifest) setOnly(list *yaml.Node, value string) bool {
 		return false
 	}
 	first, rest := list.Content[0], list.Content[1:]
-	if last := list.Content[len(rest)]; slices.ContainsFunc(m.lines[first.Line-1:last.Line], isTemplate) {
+	if last := list.Content[len(rest)]; slices.ContainsFunc(m.lines[first.Line-1:last.Line], artifacts.IsTemplate) {
 		return false // an action adds values, or says under which condition one is there
 	}
 	if list.Style&yaml.FlowStyle != 0 && len(rest) > 0 {
@@ -292,8 +297,8 @@ var patchedVersions = regexp.MustCompile(`/rules(/[^/]+(/apiVersions(/[^/]+)?)?)
 // patch reports a JSON patch of a rule's versions, or of the whole rule: it names the webhook by its place, in a manifest
 // that only a build of the kustomization shows.
 func (m *manifest) patch(node *yaml.Node) {
-	at, value := child(node, "path"), child(node, "value")
-	if child(node, "op") == nil || at == nil || value == nil || !patchedVersions.MatchString(at.Value) ||
+	at, value := artifacts.Child(node, "path"), artifacts.Child(node, "value")
+	if artifacts.Child(node, "op") == nil || at == nil || value == nil || !patchedVersions.MatchString(at.Value) ||
 		!says(value, m.Old.Version) || len(m.served.servers) == 0 {
 		return
 	}
@@ -307,75 +312,10 @@ func says(node *yaml.Node, value string) bool {
 		slices.ContainsFunc(node.Content, func(one *yaml.Node) bool { return says(one, value) })
 }
 
-// child is the value of a key; nil without it.
-func child(node *yaml.Node, key string) *yaml.Node {
-	if node == nil || node.Kind != yaml.MappingNode {
-		return nil
-	}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		if node.Content[i].Value == key {
-			return node.Content[i+1]
-		}
-	}
-	return nil
-}
-
-// values are the scalars of a list.
-func values(list *yaml.Node) []string {
-	if list == nil {
-		return nil
-	}
-	var found []string
-	for _, one := range list.Content {
-		found = append(found, one.Value)
-	}
-	return found
-}
-
 // pathOfURL is the path of a URL, and of a path.
 func pathOfURL(text string) string {
 	if parsed, err := url.Parse(text); err == nil && parsed.Path != "" {
 		return parsed.Path
 	}
 	return text
-}
-
-var (
-	action      = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
-	nothingElse = regexp.MustCompile(`^[\s\x{E000}]*$`)
-)
-
-// hole stands for a character of an action. It is of Unicode's private use, so no manifest has it, and YAML allows it.
-const hole = '\uE000'
-
-// isComputed reports whether an action is in a value.
-func isComputed(value string) bool { return strings.ContainsRune(value, hole) }
-
-// isTemplate reports whether an action begins or ends in a line.
-func isTemplate(line string) bool {
-	return strings.Contains(line, "{{") || strings.Contains(line, "}}")
-}
-
-// withoutActions is the text of a template that YAML can read: what stands in a line of its own goes, and what stands
-// within a value becomes holes, one for each character, so that every other value keeps its line and column.
-func withoutActions(text string) string {
-	if !strings.Contains(text, "{{") {
-		return text
-	}
-	text = action.ReplaceAllStringFunc(text, func(found string) string {
-		return strings.Map(func(r rune) rune {
-			if r == '\n' {
-				return r
-			}
-			return hole
-		}, found)
-	})
-	var out strings.Builder
-	for line := range strings.Lines(text) {
-		if nothingElse.MatchString(line) {
-			line = "\n"
-		}
-		out.WriteString(line)
-	}
-	return out.String()
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gobuffalo/flect"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/artifacts"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
@@ -184,7 +185,7 @@ func (s *hooks) about(e entry, isServed bool) []int {
 		if has(one.groups, s.Old.Group) && has(one.versions, s.Old.Version) &&
 			slices.ContainsFunc(one.resources, func(resource string) bool {
 				base, _, _ := strings.Cut(resource, "/")
-				return s.plurals[base] != "" || isServed && (base == "*" || isComputed(base))
+				return s.plurals[base] != "" || isServed && (base == "*" || artifacts.IsComputed(base))
 			}) {
 			found = append(found, i)
 		}
@@ -193,17 +194,17 @@ func (s *hooks) about(e entry, isServed bool) []int {
 }
 
 func has(list []string, value string) bool {
-	return slices.Contains(list, value) || slices.Contains(list, "*") || slices.ContainsFunc(list, isComputed)
+	return slices.Contains(list, value) || slices.Contains(list, "*") || slices.ContainsFunc(list, artifacts.IsComputed)
 }
 
 // others are the groups and resources of a rule that are not those of a kind.
 func (s *hooks) others(one rule, kind string) []string {
 	found := slices.DeleteFunc(slices.Clone(one.resources), func(resource string) bool {
 		base, _, _ := strings.Cut(resource, "/")
-		return s.plurals[base] == kind || isComputed(base)
+		return s.plurals[base] == kind || artifacts.IsComputed(base)
 	})
 	for _, group := range one.groups {
-		if group != s.Old.Group && !isComputed(group) {
+		if group != s.Old.Group && !artifacts.IsComputed(group) {
 			found = append(found, "the group "+group)
 		}
 	}
