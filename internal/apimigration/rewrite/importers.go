@@ -27,7 +27,8 @@ import (
 // importers is the step that rewrites importers.
 type importers struct {
 	*editing
-	uses *mention.Reader
+	uses    *mention.Reader
+	changed []signature // of the package that is being edited
 }
 
 // Importers rewrites what imports the old version, and reports what still means it.
@@ -47,6 +48,7 @@ func (s *importers) editImporters() error {
 			continue
 		}
 		compared := s.uses.Comparisons(pkg)
+		s.changed = nil
 		for _, file := range pkg.Files {
 			specs := source.ImportSpecs(file.Syntax, s.Old.Package.Path)
 			named := slices.ContainsFunc(specs, func(spec *ast.ImportSpec) bool { return file.PackageName(spec) != "_" })
@@ -71,6 +73,7 @@ func (s *importers) editImporters() error {
 				}
 			}
 		}
+		s.noteSignatures(s.changed)
 	}
 	return nil
 }
@@ -99,7 +102,8 @@ type importer struct {
 	q     *qualifiers
 	pkg   *project.Package
 	edits []source.Edit
-	sides map[ast.Node]side // what has been found about code, see about
+	sides map[ast.Node]side          // what has been found about code, see about
+	moved map[*ast.SelectorExpr]bool // those that name another package afterwards
 }
 
 func (s *importers) editImporter(pkg *project.Package, file *project.File, specs []*ast.ImportSpec) error {
@@ -108,7 +112,7 @@ func (s *importers) editImporter(pkg *project.Package, file *project.File, specs
 		return nil
 	}
 	i := &importer{importers: s, pkg: pkg, file: file, spec: specs[named], style: file.PackageName(specs[named]),
-		sides: map[ast.Node]side{}}
+		sides: map[ast.Node]side{}, moved: map[*ast.SelectorExpr]bool{}}
 	i.q = s.qualifiersOf(pkg.Types, file, i.style)
 	if cloned, err := i.cloneRegistration(); err != nil || cloned {
 		return err
@@ -127,6 +131,7 @@ func (s *importers) editImporter(pkg *project.Package, file *project.File, specs
 		i.edits = append(i.edits, i.embeddedFields(file)...)
 	}
 	i.acceptBoth()
+	s.changed = append(s.changed, i.signatures()...)
 	text := []byte(source.Splice(file.Source, 0, len(file.Source), i.edits))
 	return s.rewrite(file, text, i.q, map[string]string{s.Old.Package.Path: i.style}, "uses what has moved")
 }
@@ -180,6 +185,7 @@ func (i *importer) selector(selector *ast.SelectorExpr) {
 		return
 	}
 	i.noteUse(selector, d, true)
+	i.moved[selector] = true
 	i.edits = append(i.edits, source.Replace(i.Project.Fset, selector.X, i.q.name(at)))
 	if name := i.NameOf(d, selector.Sel.Name, layout.Importer); name != selector.Sel.Name {
 		i.edits = append(i.edits, source.Replace(i.Project.Fset, selector.Sel, name))
