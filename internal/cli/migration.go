@@ -44,6 +44,8 @@ type migration struct {
 	servers *agreement.Observer
 	cluster string
 	sweeps  screen.Sweeps
+	// all are the cluster's resources; they are set by prepare.
+	all *inventory.Inventory
 }
 
 // prepare reads the inventory and selects resources.
@@ -69,6 +71,7 @@ func (env *environment) prepare(ctx context.Context, command *cobra.Command,
 	if err != nil {
 		return nil, nil, err
 	}
+	m.all = all
 	q := env.records(config, client)
 	if resources, err = q.SpareCurrent(ctx, &f.selection, all, resources); err != nil {
 		return nil, nil, err

@@ -48,6 +48,7 @@ continues after any interruption:
   prune          reduce status.storedVersions to the storage version
   managedFields  move the managedFields entries that name the version to the version that stays, with their owners: once a
                  version is gone, the API server rejects every server-side apply to an object with an entry that names it
+  dependents     with --fix-owners: move the ownerReferences that name the version to the version that stays
   unserve        with --unserve: set served: false; then wait for requests that started before, and move what they wrote
   remove         with --remove: remove the version from spec.versions
 
@@ -61,9 +62,12 @@ to retire it: then it is retired already.
 Entries are moved with the paths of their fields. If a conversion webhook renames a field, the new name has no owner until
 the field's manager applies again: let appliers use the new version first.
 
-retire does not change the ownerReferences of other objects. The garbage collector reads an owner at the version that they
-name: if that version is no longer served, the dependent stays behind when its owner is deleted. Let the operator write
-ownerReferences with the new version before --unserve.
+The garbage collector reads an owner at the version that an ownerReference names. If that version is no longer served, the
+dependent stays behind when its owner is deleted. Therefore retire lists the metadata of all objects in the cluster, reports
+the dependents, and refuses --unserve while there are some, or while there are resources that it cannot list. Let the
+operator write ownerReferences with the new version first; --fix-owners then moves the existing ones. It changes nothing but
+their apiVersion, and the field managers keep what they own. If the version is not served any more, the garbage collector
+then deletes the dependents whose owner is gone. --leave-owners goes on in spite of dependents.
 
 --rescue is for a version that was removed too early, so that objects which are stored in it can no longer be read, or
 objects whose managedFields name it can no longer be applied. It adds the version again, unserved, and then retires and
@@ -100,6 +104,10 @@ func (f *retireFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&q.Remove, "remove", false, "Remove the version from spec.versions")
 	flags.BoolVar(&q.Rescue, "rescue", false,
 		"Add a version again that was removed too early, then retire and remove it")
+	flags.BoolVar(&q.FixOwners, "fix-owners", false,
+		"Move ownerReferences that name the version to the version that stays")
+	flags.BoolVar(&q.LeaveOwners, "leave-owners", false,
+		"Go on where ownerReferences name the version, or cannot be read")
 	flags.StringVar(&f.schemaFrom, "schema-from", "",
 		"CustomResourceDefinition with the schema that --rescue gives the version; - is standard input (default: a "+
 			"schema that keeps every field)")
@@ -160,7 +168,7 @@ func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, comm
 		return err
 	}
 	defer unlock()
-	if err := r.gather(ctx); err != nil {
+	if err := r.gather(ctx, gentle); err != nil {
 		return err
 	}
 	plan, err := f.intent.Decide(r.facts)
@@ -171,6 +179,9 @@ func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, comm
 	r.report = &render.Retirement{
 		CRD: d.Metadata.Name, Version: f.intent.Version, StorageVersion: d.StorageVersion(),
 		DryRun: f.dryRun, Steps: plan.Steps, Owners: r.facts.Owners,
+	}
+	if n := r.facts.Dependents; n.Objects > 0 || len(n.Unread) > 0 {
+		r.report.Dependents = &n
 	}
 	if err := r.permitted(ctx, plan); err != nil {
 		return err
@@ -204,7 +215,7 @@ func (r *retirement) undefined(ctx context.Context) error {
 // permitted checks all permissions that the plan needs before its first step. A dry run only warns, because another
 // user may carry out the plan.
 func (r *retirement) permitted(ctx context.Context, plan retire.Plan) error {
-	err := access.Ask(ctx, r.client, plan.Permissions(r.facts.CRD))
+	err := access.Ask(ctx, r.client, plan.Permissions(r.facts))
 	switch lacking := (*access.ForbiddenError)(nil); {
 	case errors.As(err, &lacking) && r.flags.dryRun:
 		fmt.Fprintf(r.env.Err, "Warning: this plan would be refused for lack of permissions: %v\n", err)

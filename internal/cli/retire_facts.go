@@ -62,7 +62,7 @@ func (env *environment) readSchema(f *retireFlags, name string) (map[string]any,
 }
 
 // gather reads everything on which the plan depends. It writes nothing.
-func (r *retirement) gather(ctx context.Context) (err error) {
+func (r *retirement) gather(ctx context.Context, gentle <-chan struct{}) (err error) {
 	if r.facts.CRD, err = crd.Get(ctx, r.client, r.resource.CRD.Name); err != nil {
 		return fmt.Errorf("read CustomResourceDefinition %s: %w", r.resource.CRD.Name, err)
 	}
@@ -84,7 +84,38 @@ func (r *retirement) gather(ctx context.Context) (err error) {
 	default:
 		r.facts.Objects, r.facts.Owners = count, owners
 	}
-	return nil
+	r.facts.Dependents, err = retire.FindDependents(ctx, r.client, r.facts.CRD, version, dependents(r.all), stop(gentle))
+	for _, f := range r.all.Failures {
+		if f.HidesResources() {
+			r.facts.Dependents.Unread = append(r.facts.Dependents.Unread,
+				retire.Unread{Resource: f.What, Reason: f.String()})
+		}
+	}
+	return err
+}
+
+// dependents returns the resources whose objects may be dependents: all that can be listed, but Events, which the garbage
+// collector ignores.
+func dependents(all *inventory.Inventory) (resources []retire.Resource) {
+	for _, r := range all.Resources {
+		version := r.Listed()
+		if version == "" || r.Kind == "Event" && (r.Group == "" || r.Group == "events.k8s.io") {
+			continue
+		}
+		resources = append(resources, retire.Resource{GroupVersionResource: r.WithVersion(version),
+			Namespaced: r.Namespaced})
+	}
+	return resources
+}
+
+// stop returns an error once the user wants no further request to be started.
+func stop(gentle <-chan struct{}) func() error {
+	return func() error {
+		if interrupted(gentle) {
+			return migrate.ErrStopped
+		}
+		return nil
+	}
 }
 
 // unlisted adds the command that helps if the objects cannot be listed.
@@ -126,16 +157,12 @@ func (m *migration) running(ctx context.Context, resource inventory.Resource) (n
 // run returns the execution of the plan.
 func (r *retirement) run(gentle <-chan struct{}, schema map[string]any) *retire.Run {
 	options := r.flags.migrate.options
-	stopped := func() error {
-		if interrupted(gentle) {
-			return migrate.ErrStopped
-		}
-		return nil
-	}
+	stopped := stop(gentle)
 	return &retire.Run{
 		Client: r.client, Intent: r.flags.intent, CRD: r.facts.CRD, Schema: schema,
 		Limits: pace.Limits{ObjectsPerSecond: options.MaxObjectsPerSecond, InFlight: options.MaxInFlight,
 			BytesPerSecond: options.MaxBytesPerSecond},
+		Resources: dependents(r.all),
 		Migrate: func(ctx context.Context) (migrate.Epoch, error) {
 			report, err := r.migration.resource(ctx, gentle, r.resource)
 			report.Next = "" // the command in the report continues this, too

@@ -141,6 +141,9 @@ type Failure struct {
 	Unusable bool
 }
 
+// HidesResources reports whether resources may be missing in the inventory, and not only facts about them.
+func (f Failure) HidesResources() bool { return f.What != services && f.What != crdsOf }
+
 // String describes the failure on one line.
 func (f Failure) String() string {
 	if f.Service != "" && f.Unusable {
@@ -150,6 +153,20 @@ func (f Failure) String() string {
 		return f.What + " is served by the service " + f.Service + ", which does not answer: " + f.Reason
 	}
 	return f.What + " could not be read: " + f.Reason
+}
+
+// Listed returns a version at which the objects can be listed: Endpoint, else the first version with the verb list. It is
+// empty if there is none, or if nothing is stored.
+func (r Resource) Listed() string {
+	if r.Endpoint != "" || r.Problem != nil && r.Problem.Reason == NotPersisted {
+		return r.Endpoint
+	}
+	for _, v := range r.Versions {
+		if slices.Contains(v.Verbs, "list") {
+			return v.Name
+		}
+	}
+	return ""
 }
 
 // Target returns the resource as something to rewrite. It is meaningful only if Problem is nil.

@@ -148,6 +148,23 @@ func TestAnObjectThatIsDeletedBetweenReadAndWriteIsNoFailure(t *testing.T) {
 	}
 }
 
+func TestAWriteThatTheAPIServerDoesNotKeepIsAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		writes := 0
+		client := answers(func(r *http.Request, _ string) (int, any) {
+			if strings.HasSuffix(r.URL.Path, "/widgets") {
+				return http.StatusOK, one()
+			}
+			writes++
+			return http.StatusOK, object() // a webhook has set what was there before
+		}).client(t)
+		_, err := alone(t, client, nil, retire.Owned)
+		if !errors.Is(err, retire.ErrNotMoved) || !strings.Contains(err.Error(), "webhook") || writes > 3 {
+			t.Errorf("after %d writes: %v, want a failure after at most 3", writes, err)
+		}
+	})
+}
+
 func TestTheSchemaOfARescueThatWasBegunIsTheOneThatIsGiven(t *testing.T) {
 	schema := map[string]any{"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}},
 		"subresources": map[string]any{"status": map[string]any{}}}

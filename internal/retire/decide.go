@@ -17,13 +17,16 @@ func (want Intent) Decide(f Facts) (Plan, error) {
 	d := f.CRD
 	for _, rule := range []func(Facts) *refusal.Error{
 		want.established, want.known, want.notStorage, want.rescuable, want.notLast, want.nothingElseStored,
-		want.readable, want.unserved, want.alone,
+		want.readable, want.unserved, want.alone, want.ownersRead, want.independent,
 	} {
 		if refused := rule(f); refused != nil {
 			return Plan{}, refused
 		}
 	}
 	if !has(d, want.Version) && f.Unreadable == "" && !want.named(f) {
+		if want.FixOwners && f.Dependents.Objects > 0 {
+			return Plan{Steps: []Step{want.pointingStep(f)}}, nil
+		}
 		return Plan{Steps: []Step{{Remove, Done,
 			fmt.Sprintf("%s is not in spec.versions (%s), and nothing names it", want.Version, names(d))}}}, nil
 	}
@@ -51,6 +54,10 @@ func (want Intent) known(f Facts) *refusal.Error {
 		return refusal.New(Unreadable, want.command(d, want.Version, "--rescue"),
 			"%s no longer has %s, but there are traces of it: %s",
 			d.Metadata.Name, want.Version, want.traces(f))
+	case f.Dependents.Objects > 0 && want.FixOwners:
+		return nil
+	case f.Dependents.Objects > 0 && !want.LeaveOwners:
+		return want.hasDependents(f)
 	case want.removes() && f.Unreadable == "" && slices.Contains(f.Attempted, want.Version):
 		return nil
 	}
@@ -241,7 +248,7 @@ func (want Intent) steps(f Facts) []Step {
 	case slices.Equal(d.Status.StoredVersions, []string{storage}):
 		prune.State, prune.What = Done, "status.storedVersions is ["+storage+"]"
 	}
-	return append(steps, prune, want.ownedStep(f), want.unserveStep(d), want.removeStep())
+	return append(steps, prune, want.ownedStep(f), want.pointingStep(f), want.unserveStep(d), want.removeStep())
 }
 
 func (want Intent) ownedStep(f Facts) Step {
@@ -291,7 +298,10 @@ func (want Intent) flags() (given []string) {
 	for _, f := range []struct {
 		name  string
 		given bool
-	}{{"--unserve", want.Unserve}, {"--remove", want.Remove}, {"--rescue", want.Rescue}} {
+	}{
+		{"--unserve", want.Unserve}, {"--remove", want.Remove}, {"--rescue", want.Rescue},
+		{"--fix-owners", want.FixOwners}, {"--leave-owners", want.LeaveOwners},
+	} {
 		if f.given {
 			given = append(given, f.name)
 		}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
@@ -123,10 +125,63 @@ var situations = map[string]struct {
 		retire.Intent{Version: "v9", Rescue: true},
 		with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), retire.Unreadable,
 	},
+	"dependents keep the version served": {retire.Intent{Version: "v1", Unserve: true, Remove: true}, owning(2),
+		retire.HasDependents},
+	"dependents are reported where nothing is unserved": {retire.Intent{Version: "v1"}, owning(2), ""},
+	"dependents are moved":                              {retire.Intent{Version: "v1", Unserve: true, FixOwners: true}, owning(5), ""},
+	"dependents are left on request": {retire.Intent{Version: "v1", Unserve: true, LeaveOwners: true},
+		with(owning(2), forbidSecrets), ""},
+	"references are looked for again where none was found": {retire.Intent{Version: "v1", FixOwners: true},
+		owning(0), ""},
+	"dependents of a version that is not served any more do not keep it": {
+		retire.Intent{Version: "v1", Remove: true},
+		with(owning(2), func(f *retire.Facts) { f.CRD.Spec.Versions[0].Served = false }), "",
+	},
+	"dependents of a version that is gone are moved": {
+		retire.Intent{Version: "v1", FixOwners: true},
+		with(owning(2), func(f *retire.Facts) { f.CRD.Spec.Versions = f.CRD.Spec.Versions[1:] }), "",
+	},
+	"dependents of a version that is gone are reported": {
+		retire.Intent{Version: "v1", Remove: true},
+		with(owning(2), func(f *retire.Facts) {
+			f.CRD.Spec.Versions, f.Attempted = f.CRD.Spec.Versions[1:], []string{"v1"}
+		}), retire.HasDependents,
+	},
+	"there may be dependents that the user may not list": {retire.Intent{Version: "v1", Unserve: true},
+		with(owning(0), forbidSecrets), retire.UnreadOwners},
+	"there may be dependents that the user may not list, and nothing is unserved": {retire.Intent{Version: "v1"},
+		with(owning(0), forbidSecrets), ""},
+	"there may be dependents in a group that does not answer": {
+		retire.Intent{Version: "v1", Unserve: true, FixOwners: true},
+		with(owning(2), func(f *retire.Facts) {
+			f.Dependents.Unread = []retire.Unread{{Resource: "metrics.example.com/v1", Reason: "it does not answer"}}
+		}), retire.UnreadOwners,
+	},
 	"the CRD is being deleted": {retire.Intent{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) {
 		f.CRD.Status.Conditions = []crd.Condition{{Type: "Terminating", Status: "True",
 			Message: "CustomResource deletion is in progress"}}
 	}), retire.NotEstablished},
+}
+
+// owning are facts about two versions that are served, and about Deployments that name v1 as the version of their owner.
+func owning(dependents int64) retire.Facts {
+	f := facts("v2", "v1/served", "v2/served/storage")
+	if dependents > 0 {
+		at := retire.Resource{Namespaced: true, GroupVersionResource: schema.GroupVersionResource{Group: "apps",
+			Version: "v1", Resource: "deployments"}}
+		f.Dependents = retire.Dependents{Objects: dependents, Resources: []retire.Dependent{
+			{Resource: "deployments.apps", Objects: dependents, Names: []string{"a/x", "a/y"}, At: at},
+		}}
+	}
+	return f
+}
+
+func forbidSecrets(f *retire.Facts) {
+	lacking := access.ForbiddenError{Permission: access.Permission{Verb: "list", Namespaced: true,
+		Resource: schema.GroupResource{Resource: "secrets"}}}
+	f.Dependents.Unread = []retire.Unread{
+		{Resource: "secrets", Reason: lacking.Error(), Try: lacking.Try()}, {Resource: "pods", Reason: "another"},
+	}
 }
 
 func TestAPlanIsMadeOrRefusedWithAReasonAndACommand(t *testing.T) {
@@ -149,7 +204,7 @@ func TestAPlanIsMadeOrRefusedWithAReasonAndACommand(t *testing.T) {
 		case s.want != "":
 			t.Errorf("%s: not refused, want %s", name, s.want)
 		}
-		for _, p := range plan.Permissions(s.facts.CRD) {
+		for _, p := range plan.Permissions(s.facts) {
 			fmt.Fprintf(&b, "  asks %s\n", (&access.ForbiddenError{Permission: p}).Try())
 		}
 		for _, step := range plan.Steps {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -99,6 +100,83 @@ func TestAJoinedEntryHasTheLaterTime(t *testing.T) {
 	moved, _, err := retire.Moved([]metav1.ManagedFieldsEntry{a, b}, oldVersion, newVersion)
 	if err != nil || len(moved) != 1 || !moved[0].Time.Equal(&late) {
 		t.Errorf("%v, %v, want one entry of %v", moved, err, late)
+	}
+}
+
+func TestOnlyReferencesToTheKindAtTheVersionMove(t *testing.T) {
+	yes := true
+	reference := func(apiVersion, kind, uid string) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: "w", UID: types.UID(uid), Controller: &yes,
+			BlockOwnerDeletion: &yes}
+	}
+	given := []metav1.OwnerReference{reference(oldVersion, "Widget", "a"), reference(oldVersion, "Gadget", "b"),
+		reference(newVersion, "Widget", "c"), reference("other.example.com/v1", "Widget", "d"),
+		reference(oldVersion, "Widget", "e")}
+	want := slices.Clone(given)
+	want[0].APIVersion, want[4].APIVersion = newVersion, newVersion
+	before := slices.Clone(given)
+	pointed, changed := retire.Pointed(given, "Widget", oldVersion, newVersion)
+	if diff := cmp.Diff(want, pointed); diff != "" || !changed {
+		t.Errorf("changed %v (-want +got):\n%s", changed, diff)
+	}
+	if diff := cmp.Diff(before, given); diff != "" {
+		t.Errorf("what was given has changed:\n%s", diff)
+	}
+	if _, changed := retire.Pointed(want, "Widget", oldVersion, newVersion); changed {
+		t.Error("the second time, there is something to change")
+	}
+}
+
+func TestFieldsThatAWriteHasTakenGoBackToTheirManagers(t *testing.T) {
+	const a, b = `"k:{\"uid\":\"a\"}":{}`, `"k:{\"uid\":\"b\"}":{}`
+	owns := func(keys string) string { return `{"f:metadata":{"f:ownerReferences":{` + keys + `}}}` }
+	for name, test := range map[string]struct{ before, live, want []string }{
+		"nothing was taken": {[]string{"op Update v1 - " + owns(a)}, []string{"op Update v1 - " + owns(a)}, nil},
+		"one that another manager has taken meanwhile stays there": {
+			[]string{"op Update v1 - " + owns(a)}, []string{"other Update v1 - " + owns(a)}, nil,
+		},
+		"an entry gets it back": {
+			[]string{"op Apply v1 - " + owns(`".":{},`+a)},
+			[]string{"op Apply v1 - " + owns(`".":{}`), "kube-migrator Update v1 - " + owns(a)},
+			[]string{"op Apply v1 - " + owns(`".":{},`+a)},
+		},
+		"an entry that had nothing else is there again": {
+			[]string{"op Apply v1 - " + owns(a)},
+			[]string{"kube-migrator Update v1 - " + owns(a)},
+			[]string{"op Apply v1 - " + owns(a)},
+		},
+		"each of two owners": {
+			[]string{"op Apply v1 - " + owns(a), "other Update v1 - " + owns(a+","+b)},
+			[]string{"other Update v1 - " + owns(b), "kube-migrator Update v1 - " + owns(a)},
+			[]string{"other Update v1 - " + owns(a+","+b), "op Apply v1 - " + owns(a)},
+		},
+		"what was our own stays": {
+			[]string{"op Apply v1 - " + owns(a), "kube-migrator Update v1 - " + owns(b)},
+			[]string{"kube-migrator Update v1 - " + owns(a+","+b)},
+			[]string{"kube-migrator Update v1 - " + owns(b), "op Apply v1 - " + owns(a)},
+		},
+		"what no one owned is ours": {nil, []string{"kube-migrator Update v1 - " + owns(a)}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			read := func(words []string) (entries []metav1.ManagedFieldsEntry) {
+				for _, w := range words {
+					entries = append(entries, entry(t, w))
+				}
+				return entries
+			}
+			live := read(test.live)
+			entries, changed, err := retire.Returned(read(test.before), live)
+			want := test.want
+			if want == nil {
+				want = test.live
+			}
+			if diff := cmp.Diff(want, show(entries)); err != nil || changed != (test.want != nil) || diff != "" {
+				t.Errorf("changed %v, %v (-want +got):\n%s", changed, err, diff)
+			}
+			if diff := cmp.Diff(test.live, show(live)); diff != "" {
+				t.Errorf("what was given has changed:\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -5,7 +5,6 @@ package retire
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -13,23 +12,25 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
-// ErrNotMoved says that the managedFields of some objects still name the version.
-var ErrNotMoved = errors.New("managedFields could not be moved")
+// ErrNotMoved says that the managedFields or the ownerReferences of some objects still name the version.
+var ErrNotMoved = errors.New("references to the version could not be moved")
 
 // namedFailures bounds how many objects an error names.
 const namedFailures = 5
 
-// mover moves the managedFields entries of all objects from one version to another.
+// change returns the fields of an object's metadata that a write has to change, or none if there is nothing to do. It is
+// called with the metadata that was read or written last until it returns none; each object has a change of its own,
+// which may remember what it saw before.
+type change func(live *metav1.ObjectMeta) (fields map[string]any, err error)
+
+// mover changes the metadata of all objects of a resource.
 type mover struct {
-	objects Objects
-	from    string // an apiVersion
-	to      string // an apiVersion
+	objects collection
+	change  func() change
 	pacer   *pace.Pacer
 	// inFlight bounds how many objects of a page are handled at once; the pacer limits how many of them write.
 	inFlight int
@@ -41,10 +42,10 @@ type mover struct {
 	failures []error
 }
 
-// run handles every object once, and returns for how many it has moved entries. It does not stop at a failure, but
-// returns all of them at the end.
+// run handles every object once, and returns how many it has changed. It does not stop at a failure, but returns all of
+// them at the end.
 func (m *mover) run(ctx context.Context) (int64, error) {
-	err := m.objects.Each(ctx, func(items []metav1.PartialObjectMetadata) error {
+	err := m.objects.each(ctx, func(items []metav1.PartialObjectMetadata) error {
 		if err := m.stopped(); err != nil {
 			return err
 		}
@@ -64,7 +65,7 @@ func (m *mover) run(ctx context.Context) (int64, error) {
 	return m.moved, nil
 }
 
-// object moves the entries of one object. It returns only the error of the context; other errors are collected.
+// object changes one object. It returns only the error of the context; other errors are collected.
 func (m *mover) object(ctx context.Context, meta *metav1.ObjectMeta) error {
 	moved, err := m.move(ctx, meta)
 	m.mu.Lock()
@@ -86,17 +87,24 @@ func (m *mover) object(ctx context.Context, meta *metav1.ObjectMeta) error {
 // move repeats the write after each conflict. The precondition of the write is the resourceVersion from which the new
 // entries were computed, so a write by another client in between is not lost and keeps its owner.
 func (m *mover) move(ctx context.Context, meta *metav1.ObjectMeta) (moved bool, err error) {
-	if _, changed, err := Moved(meta.ManagedFields, m.from, m.to); err != nil || !changed {
+	change := m.change()
+	if fields, err := change(meta); err != nil || len(fields) == 0 {
 		return false, err
 	}
-	fresh := false
+	fresh, reset := false, false
 	for range attempts {
 		err = patiently(ctx, func() error {
-			var err error
-			moved, err = m.try(ctx, meta, fresh)
+			wrote, err := m.try(ctx, change, meta, fresh)
+			moved = moved || wrote
 			fresh = true
+			if reset = errors.Is(err, errReset); reset {
+				return nil // it is of no use to repeat
+			}
 			return err
 		})
+		if reset {
+			return false, errReset
+		}
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return moved, err
 		}
@@ -111,9 +119,15 @@ func (m *mover) move(ctx context.Context, meta *metav1.ObjectMeta) (moved bool, 
 // the object was deleted in between; if it happens every time, the object can be read and not written.
 var errUnwritable = errors.New("it is stored, but cannot be written; its namespace may be gone")
 
-// try sends one write. If fresh is set, it reads the object first. It reads only once the pacer lets it send the write:
-// otherwise another client would probably have changed the object in between.
-func (m *mover) try(ctx context.Context, meta *metav1.ObjectMeta, fresh bool) (moved bool, err error) {
+// errReset says that the API server accepts the writes and does not keep them.
+var errReset = errors.New("the API server accepts each write, and the object has the old value again: an admission " +
+	"webhook may set it")
+
+// try sends the writes that an object needs. If fresh is set, it reads the object first. It reads only once the pacer
+// lets it send the write: otherwise another client would probably have changed the object in between.
+func (m *mover) try(ctx context.Context, change change, meta *metav1.ObjectMeta,
+	fresh bool) (wrote bool, err error) {
+	const writes = 3 // more than any change needs
 	slot, err := m.pacer.Acquire(ctx)
 	if err != nil {
 		return false, err
@@ -131,39 +145,36 @@ func (m *mover) try(ctx context.Context, meta *metav1.ObjectMeta, fresh bool) (m
 		}
 		meta = live
 	}
-	entries, changed, err := Moved(meta.ManagedFields, m.from, m.to)
-	if err != nil || !changed {
-		return false, err
+	for range writes {
+		fields, err := change(meta)
+		if err != nil || len(fields) == 0 {
+			return wrote, err
+		}
+		if meta, err = m.objects.patch(ctx, meta, fields); err != nil {
+			kind = kindOf(err)
+			if apierrors.IsNotFound(err) && fresh {
+				err = fmt.Errorf("%w: %w", errUnwritable, err)
+			}
+			return wrote, err
+		}
+		kind, wrote = pace.Wrote, true
 	}
-	err = m.patch(ctx, meta, entries)
-	var status apierrors.APIStatus
-	switch {
-	case err == nil:
-		kind = pace.Wrote
-	case apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err):
-		kind = pace.Throttled
-	case !errors.As(err, &status):
-		kind = pace.Lost
-	case apierrors.IsNotFound(err) && fresh:
-		return false, fmt.Errorf("%w: %w", errUnwritable, err)
+	if fields, err := change(meta); err != nil || len(fields) == 0 {
+		return wrote, err
 	}
-	return err == nil, err
+	return wrote, errReset
 }
 
-func (m *mover) patch(ctx context.Context, meta *metav1.ObjectMeta, entries []metav1.ManagedFieldsEntry) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": meta.UID, "resourceVersion": meta.ResourceVersion, "managedFields": entries,
-	}})
-	if err != nil {
-		return err
+// kindOf tells the pacer about a write that failed.
+func kindOf(err error) pace.Kind {
+	var status apierrors.APIStatus
+	switch {
+	case apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err):
+		return pace.Throttled
+	case !errors.As(err, &status):
+		return pace.Lost
 	}
-	path, err := m.objects.path(meta)
-	if err != nil {
-		return err
-	}
-	return apiserver.Send(ctx, m.objects.Client.Patch(types.MergePatchType).AbsPath(path).
-		Param("fieldManager", fieldManager).Param("fieldValidation", metav1.FieldValidationIgnore).
-		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").Body(body), nil)
+	return pace.Other
 }
 
 // key names an object for users.

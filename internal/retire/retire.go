@@ -11,8 +11,10 @@
 // Invariants:
 //   - A version is removed from a CRD only after the same run has proven that nothing is stored in it (I2).
 //   - The precondition of every write is the resourceVersion of the object from which the write was decided. A write to
-//     a CRD changes spec.versions or status.storedVersions, a write to another object changes only its managedFields.
+//     a CRD changes spec.versions or status.storedVersions, a write to another object changes only its managedFields or
+//     the apiVersion of its ownerReferences.
 //   - A managedFields entry gets another version and keeps its manager, so server-side apply still knows the owners.
+//   - A version with dependents stays served, unless the user decides otherwise: the garbage collector needs it.
 //   - Every step finds out by itself whether it is done: after an interruption, the same command continues.
 package retire
 
@@ -34,6 +36,8 @@ type Intent struct {
 	// Rescue adds the version again, unserved, because there are objects that cannot be read without it, and removes it
 	// at the end.
 	Rescue bool
+	// FixOwners moves ownerReferences that name the version. LeaveOwners goes on where some may be left.
+	FixOwners, LeaveOwners bool
 }
 
 // removes reports whether the version is to be gone from the CRD at the end.
@@ -42,7 +46,7 @@ func (want Intent) removes() bool { return want.Remove || want.Rescue }
 // Facts are what was found in the cluster.
 type Facts struct {
 	CRD *crd.CRD
-	// Begun are the versions that the CRD had when a retirement of them was started on this machine.
+	// Attempted are the versions that the CRD had when a retirement of them was started on this machine.
 	Attempted []string
 	// Running names the migrations of the resource that other processes carry out.
 	Running []string
@@ -52,6 +56,8 @@ type Facts struct {
 	// is set.
 	Objects int64
 	Owners  Owners
+	// Dependents are the objects whose ownerReferences name the version.
+	Dependents Dependents
 }
 
 // Owners are the field managers whose managedFields entries name a version.
@@ -75,12 +81,13 @@ type StepName string
 
 // The steps in their order, each with what holds once it is done.
 const (
-	Restore StepName = "restore"       // the version is in spec.versions, unserved, and in status.storedVersions
-	Migrate StepName = "migrate"       // every object is stored in the storage version
-	Prune   StepName = "prune"         // status.storedVersions names the storage version alone
-	Owned   StepName = "managedFields" // no managedFields entry names the version
-	Unserve StepName = "unserve"       // the version is not served
-	Remove  StepName = "remove"        // the version is not in spec.versions
+	Restore  StepName = "restore"       // the version is in spec.versions, unserved, and in status.storedVersions
+	Migrate  StepName = "migrate"       // every object is stored in the storage version
+	Prune    StepName = "prune"         // status.storedVersions names the storage version alone
+	Owned    StepName = "managedFields" // no managedFields entry names the version
+	Pointing StepName = "dependents"    // no ownerReference names the version
+	Unserve  StepName = "unserve"       // the version is not served
+	Remove   StepName = "remove"        // the version is not in spec.versions
 )
 
 // State is the state of a step: one of the constants below.
@@ -123,5 +130,7 @@ const (
 	NothingServed  refusal.Reason = "NothingServed"  // no other version is served
 	MigrationRuns  refusal.Reason = "MigrationRuns"  // another process rewrites the objects
 	NotStranded    refusal.Reason = "NotStranded"    // the version to rescue was not removed
+	HasDependents  refusal.Reason = "HasDependents"  // ownerReferences name the version, which would not be served
+	UnreadOwners   refusal.Reason = "UnreadOwners"   // ownerReferences of some resources could not be read
 	Changed        refusal.Reason = "Changed"        // the CRD has changed since the plan was made
 )

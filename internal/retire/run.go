@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
@@ -29,6 +30,8 @@ type Run struct {
 	// every field.
 	Schema map[string]any
 	Limits pace.Limits
+	// Resources are those in which dependents are looked for.
+	Resources []Resource
 	// Migrate rewrites every object, and returns the epoch in which it has proven that all are stored in the storage
 	// version.
 	Migrate func(ctx context.Context) (migrate.Epoch, error)
@@ -88,6 +91,8 @@ func (r *Run) step(ctx context.Context, s Step) (what string, err error) {
 		return r.prune(ctx)
 	case Owned:
 		return r.moveOwners(ctx)
+	case Pointing:
+		return r.dependents(ctx, s)
 	case Unserve:
 		return r.unserve(ctx)
 	case Remove:
@@ -173,16 +178,24 @@ func (r *Run) moveOwners(ctx context.Context) (string, error) {
 }
 
 func (r *Run) moveOnce(ctx context.Context) (int64, error) {
-	group := r.CRD.Spec.Group + "/"
+	from, to := apiVersions(r.CRD, r.Intent.Version)
+	return r.mover(r.objects().collection(), func() change {
+		return func(live *metav1.ObjectMeta) (map[string]any, error) {
+			entries, changed, err := Moved(live.ManagedFields, from, to)
+			if err != nil || !changed {
+				return nil, err
+			}
+			return map[string]any{"managedFields": entries}, nil
+		}
+	}).run(ctx)
+}
+
+func (r *Run) mover(objects collection, f func() change) *mover {
 	inFlight := r.Limits.InFlight
 	if inFlight <= 0 {
 		inFlight = pace.DefaultInFlight
 	}
-	m := &mover{
-		objects: r.objects(), from: group + r.Intent.Version, to: group + moveTo(r.CRD, r.Intent.Version),
-		pacer: r.pacer, inFlight: inFlight, stopped: r.Stopped,
-	}
-	return m.run(ctx)
+	return &mover{objects: objects, change: f, pacer: r.pacer, inFlight: inFlight, stopped: r.Stopped}
 }
 
 func (r *Run) objects() Objects {
@@ -193,6 +206,9 @@ func (r *Run) objects() Objects {
 // have written.
 func (r *Run) unserve(ctx context.Context) (string, error) {
 	was := r.CRD.Served(r.Intent.Version)
+	if err := r.independent(ctx); err != nil {
+		return "", err
+	}
 	if err := write(ctx, r.Client, r.CRD, "", r.Intent.unserve); err != nil {
 		return "", err
 	}
@@ -217,7 +233,10 @@ func (r *Run) moveLate(ctx context.Context) error {
 	if err := r.Settle(ctx, live.Metadata.Generation); err != nil {
 		return err
 	}
-	_, err = r.moveOwners(ctx)
+	if _, err = r.moveOwners(ctx); err != nil || !r.Intent.FixOwners {
+		return err
+	}
+	_, err = r.fixOwners(ctx)
 	return err
 }
 

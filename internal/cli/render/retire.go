@@ -21,6 +21,9 @@ type Retirement struct {
 	Steps          []retire.Step `json:"steps"`
 	// Owners are the field managers whose managedFields named the version before anything was done.
 	Owners retire.Owners `json:"owners"`
+	// Dependents are the objects whose ownerReferences named the version before anything was done; absent if there were
+	// none, and every resource could be listed.
+	Dependents *retire.Dependents `json:"dependents,omitempty"`
 	// Migration is what rewriting the objects came to; absent where it was not begun.
 	Migration *Migration `json:"migration,omitempty"`
 	Error     string     `json:"error,omitempty"`
