@@ -24,7 +24,7 @@ func missingPermissionIsFoundBeforeTheFirstStep(t *testing.T, g *gadgets) {
 		t.Fatal(err)
 	}
 	user, before := newCLIWith(t, g.cluster, kubeconfig), revisions(t, g.cluster, g.prefix())
-	args := []string{"retire", g.name(), "--version=v1", "--settle-time=1s", "--unserve", "--remove"}
+	args := []string{"retire", g.name(), "--version=v1", "--settle-time=1s", "--unserve", "--remove", "--leave-owners"}
 	steps := []struct {
 		granted   map[string]any
 		what, try string
@@ -52,6 +52,11 @@ func missingPermissionIsFoundBeforeTheFirstStep(t *testing.T, g *gadgets) {
 			return out.code == 1 && out.stdout == "" && strings.Contains(out.stderr, step.what) &&
 				strings.HasSuffix(out.stderr, "\nTry: "+step.try+"\n")
 		})
+	}
+	what, try := user.refused(args[:len(args)-1]...)
+	const unread = "in resources that cannot be listed: configmaps (forbidden: cannot list configmaps at the cluster scope), "
+	if !strings.Contains(what, unread) || try != "kubectl auth can-i list configmaps --all-namespaces" {
+		t.Errorf("without --leave-owners it is refused with %q and %q, want %q", what, try, unread)
 	}
 	wantUnmoved(t, g.cluster, g.prefix(), before)
 	g.wantVersions("v1 v2", "v1 served", "v2 served storage")

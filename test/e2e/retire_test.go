@@ -44,13 +44,34 @@ func TestRetirements(t *testing.T) {
 		{"a storage version that goes back before it is removed keeps the version", storageVersionGoesBack(1)},
 		{"an object whose entries own nothing is not taken for one that was never tracked",
 			entriesThatOwnNothingAreEntries},
+		{"dependents keep the version served", dependentsKeepTheVersionServed},
+		{"dependents follow while others write", dependentsFollowWhileOthersWrite},
+		{"dependents that come late keep the version served", dependentsAreNotMissed},
+		{"a permission that the last step lacks is missed before the first",
+			missingPermissionIsFoundBeforeTheFirstStep},
+		{"wherever it is killed the same command goes on", sameCommandGoesOnWhereverItIsKilled},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, newGadgets(t, cluster, fmt.Sprintf("gadget%cs", 'a'+i)))
+		})
+	}
+}
+
+// Objects that cannot be listed may be dependents of any version that is retired at the same time, so these have a
+// cluster of their own.
+func TestRescues(t *testing.T) {
+	t.Parallel()
+	cluster := testbed.New(t, testbed.Options{})
+	newGadgets(t, cluster, "anchors")
+	for i, test := range []struct {
+		name string
+		run  func(*testing.T, *gadgets)
+	}{
 		{"objects that do not list are rescued", objectsThatDoNotListAreRescued},
 		{"objects that no one can apply to are rescued", objectsThatNoOneCanApplyToAreRescued},
 		{"a rescue that is killed goes on", killedRescueGoesOn},
 		{"a rescue loses no field that only the old version has", rescueLosesNoField},
-		{"a permission that the last step lacks is missed before the first",
-			missingPermissionIsFoundBeforeTheFirstStep},
-		{"wherever it is killed the same command goes on", sameCommandGoesOnWhereverItIsKilled},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
