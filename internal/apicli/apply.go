@@ -28,6 +28,12 @@ func newDiffCommand(streams Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if done, err := move.Applied(dir, plan); err != nil || done {
+				if done {
+					fmt.Fprintln(streams.Err, "The plan has been applied already; there is nothing to show.")
+				}
+				return err
+			}
 			outcome, err := move.Again(command.Context(), dir, plan)
 			if err != nil {
 				return err

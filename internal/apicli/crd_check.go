@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -71,9 +70,9 @@ cluster. Exit codes: 0 all answers are yes, 1 error, 2 the answer to a question 
 
 // CRDs reads the CRDs of a file.
 func readCRDs(file string) ([]*crd.CRD, error) {
-	data, err := os.ReadFile(file)
+	data, err := readManifest(file)
 	if err != nil {
-		return nil, hinted(fmt.Errorf("read CustomResourceDefinitions: %w", err), "ls")
+		return nil, err
 	}
 	objects, err := manifest.Objects(file, data)
 	if err != nil {

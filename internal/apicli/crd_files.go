@@ -15,6 +15,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
 
 // change is what an upgrade does to a folder.
@@ -46,14 +47,27 @@ func planUpgrade(ctx context.Context, files []string, flags upgradeFlags) (*chan
 	return c, refused
 }
 
+// readManifest reads a file that the user has named.
+func readManifest(file string) ([]byte, error) {
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return nil, hinted(fmt.Errorf("%s is a folder: name the files in it that have a %s", file, crd.Kind),
+			"grep -rl 'kind: "+crd.Kind+"' "+shell.Quote(file))
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, hinted(fmt.Errorf("read manifest: %w", err), "ls")
+	}
+	return data, nil
+}
+
 // upgrade decides about one file.
 func (c *change) upgrade(ctx context.Context, file string, flags upgradeFlags) error {
 	if target, err := os.Readlink(file); err == nil {
 		return hinted(fmt.Errorf("%s is a link to %s, and would become a file", file, target), "readlink -f "+file)
 	}
-	data, err := os.ReadFile(file)
+	data, err := readManifest(file)
 	if err != nil {
-		return hinted(fmt.Errorf("read manifest: %w", err), "ls")
+		return err
 	}
 	at, err := c.place(file)
 	if err != nil {

@@ -117,9 +117,9 @@ func (f *stagesFlags) changesOfFiles(args []string, streams Streams) ([]stages.C
 		if slices.Contains(args[:i], file) {
 			continue
 		}
-		text, err := os.ReadFile(file)
+		text, err := readManifest(file)
 		if err != nil {
-			return nil, hinted(fmt.Errorf("read manifest: %w", err), "ls")
+			return nil, err
 		}
 		crds, err := crd.CRDs(file, string(text))
 		if err != nil {

@@ -39,6 +39,9 @@ exits with 2 if something does not hold.`,
 			if err != nil {
 				return err
 			}
+			if len(p.Versions()) == 0 && len(p.Broken) == 0 {
+				return hinted(fmt.Errorf("no package of %s defines an API version", p.Module), "api-migrator inspect DIR")
+			}
 			violations, err := p.Violations()
 			if err != nil {
 				return err

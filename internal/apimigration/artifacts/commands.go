@@ -44,7 +44,7 @@ func (s *documents) commands() []string {
 				strings.Join(files, ", "), updateScript)
 		}
 	}
-	for _, command := range s.makersOfDoubles() {
+	for _, command := range append(s.makersOfMissing(), s.makersOfDoubles()...) {
 		if !slices.Contains(list, command) {
 			list = append(list, command)
 		}
@@ -137,6 +137,37 @@ func (s *documents) changesGeneratedManifests() bool {
 	}
 	return false
 }
+
+// makersOfMissing are the Makefiles' targets that make packages of the project which are not there: those with a command
+// that names the package's folder or, for doubles, those that are named after it, such as generate-mocks.
+func (s *documents) makersOfMissing() []string {
+	var list []string
+	for _, broken := range s.Project.Broken {
+		for _, missing := range s.Project.NotGenerated(broken) {
+			name := path.Base(missing)
+			for _, module := range s.Project.Workspace.Modules {
+				folder, own := strings.CutPrefix(missing, module.Path+"/")
+				content, err := tree.ReadIfThere(s.Project.Root, path.Join(module.Dir, "Makefile"))
+				if err != nil || !own {
+					continue
+				}
+				eachMakeLine(string(content), func(target, line string) {
+					if strings.Contains(line, folder) && !isRemoval.MatchString(line) ||
+						isDouble.MatchString(name) && strings.Contains(target, strings.TrimSuffix(name, "s")) {
+						list = append(list, inFolder("make -C %s "+target, "make "+target, module.Dir))
+					}
+				})
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+var (
+	isDouble  = regexp.MustCompile(`^(mock|fake)`)
+	isRemoval = regexp.MustCompile(`^\t[@-]*rm\b`)
+)
 
 // makersOfDoubles are the Makefiles' targets that run the programs which have written doubles that change.
 func (s *documents) makersOfDoubles() []string {

@@ -6,6 +6,7 @@ package crd
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -60,7 +61,7 @@ func (e *RefusedError) Error() string {
 // Other objects stay as they are. With a RefusedError the outcome is returned too, so that it can be looked at.
 func Upgrade(ctx context.Context, from, file string, options Options) (*Upgraded, error) {
 	outcome := &Upgraded{}
-	u := &upgrade{from: from, options: options, outcome: outcome}
+	u := &upgrade{from: from, options: options, outcome: outcome, several: len(kindLines.FindAllString(file, 2)) > 1}
 	var text strings.Builder
 	documents := 0
 	for _, part := range split(file) {
@@ -79,7 +80,7 @@ func Upgrade(ctx context.Context, from, file string, options Options) (*Upgraded
 	for _, crd := range outcome.CRDs {
 		problems := append(crd.CreateProblems(ctx), crd.dropped()...)
 		if len(problems) > 0 && refused == nil {
-			refused = &RefusedError{From: from, Problems: problems}
+			refused = &RefusedError{From: u.named(crd.Name), Problems: problems}
 		}
 	}
 	outcome.Text, outcome.Alone = text.String(), documents == 1 && len(outcome.CRDs) == 1 && !u.enclosed
@@ -99,6 +100,19 @@ type upgrade struct {
 	outcome *Upgraded
 	// enclosed: a CRD is in a list or in JSON, so its file is not called after it.
 	enclosed bool
+	// several: the file has more than one CRD, so errors name the one that they are about.
+	several bool
+}
+
+// kindLines are the lines that say that an object is a CustomResourceDefinition.
+var kindLines = regexp.MustCompile(`(?m)"?\bkind"?:\s*["']?` + Kind + `["']?,?\s*$`)
+
+// named is what errors about a CRD are about: the file, with the CRD's name where it has several.
+func (u *upgrade) named(name string) string {
+	if !u.several || name == "" {
+		return u.from
+	}
+	return u.from + " (" + name + ")"
 }
 
 // part upgrades one document.
@@ -131,17 +145,18 @@ func (u *upgrade) object(text string) (string, error) {
 	if err != nil {
 		return "", unreadable(u.from, text, fmt.Errorf("read %s: %w", u.from, err))
 	}
+	from := u.named(valueOf(d.root, "metadata", "name"))
 	if u.options.Only != nil && !u.options.Only(valueOf(d.root, "spec", "group"),
 		valueOf(d.root, "spec", "names", "kind")) {
 		return text, nil
 	}
 	e := &edit{document: d, beta: valueOf(d.root, "apiVersion") == v1beta1.SchemeGroupVersion.String()}
 	if err := e.all(u.options); err != nil {
-		return "", tangled(u.from, err)
+		return "", tangled(from, err)
 	}
 	crd, err := Parse(u.from, []byte(d.String()))
 	if err != nil {
-		return "", unreadable(u.from, text, err)
+		return "", unreadable(from, text, err)
 	}
 	u.outcome.CRDs = append(u.outcome.CRDs, crd)
 	for _, note := range e.notes {

@@ -94,6 +94,16 @@ func applied(root string, plan *Plan) (bool, error) {
 	return done > 0, nil
 }
 
+// Applied reports whether the project in dir is already what the plan makes of it. A tree that is so in part is an
+// error.
+func Applied(dir string, plan *Plan) (bool, error) {
+	root, err := project.Root(dir)
+	if err != nil {
+		return false, err
+	}
+	return applied(root, plan)
+}
+
 // Apply carries a plan out: all of it, or after an error nothing. It reports false if there was nothing left to do.
 // A tree with uncommitted changes is refused unless allowDirty is set. What a process that died has begun is finished.
 func Apply(ctx context.Context, dir string, plan *Plan, allowDirty bool) (bool, error) {
@@ -193,7 +203,11 @@ func checkClean(ctx context.Context, root string, plan *Plan) error {
 	for _, edit := range plan.Edits {
 		if edit.Before != "" && !known[edit.File] && path.Base(edit.File) != project.DeepCopyFile &&
 			!isGenerated(root, edit.File) {
-			return hint.Errorf("git add -- "+shell.Quote(edit.File),
+			add := "git add -- "
+			if _, err := git.Run(ctx, root, "check-ignore", "--quiet", "--", edit.File); err == nil {
+				add = "git add --force -- " // git ignores it
+			}
+			return hint.Errorf(add+shell.Quote(edit.File),
 				"git does not know %s, which the plan changes, so that nothing could bring it back", edit.File)
 		}
 	}

@@ -4,6 +4,7 @@
 package move
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +32,18 @@ func brokenRepository(t *testing.T) string {
 func TestCodeThatLacksGeneratedPackagesIsMigrated(t *testing.T) {
 	t.Parallel()
 	dir := brokenRepository(t)
+	fixture.Write(t, dir, map[string]string{"Makefile": "clean:\n\trm -rf internal/mocks\n\n" +
+		"generate-mocks:\n\t./hack/mocks.sh\n\nstore:\n\t./hack/all.sh internal/mocks/store.go\n"})
+	fixture.Commit(t, dir, "with a Makefile")
 	outcome := migrated(t, dir, memcachedRequest)
+	for _, command := range []string{"make generate-mocks", "make store"} {
+		if !slices.Contains(outcome.Plan.Commands, command) {
+			t.Errorf("the commands are %v, want %s", outcome.Plan.Commands, command)
+		}
+	}
+	if slices.Contains(outcome.Plan.Commands, "make clean") {
+		t.Errorf("the commands are %v, want nothing that removes the doubles", outcome.Plan.Commands)
+	}
 	texts := textsOf(outcome.Plan)
 	for place, want := range map[string]string{
 		"internal/store": "imports github.com/test-org/cache-operator/internal/mocks, which is not there: the code is " +

@@ -31,7 +31,23 @@ func TestFilesThatGitDoesNotKnowAreNotOverwritten(t *testing.T) {
 		t.Error(err)
 	}
 	plan.Edits = append(plan.Edits, Edit{File: "unknown.go", Before: "1"})
-	fixture.WantProblem(t, checkClean(t.Context(), root, plan), "git does not know unknown.go")
+	for ignored, want := range map[string]string{
+		"":            "git add -- unknown.go",
+		"unknown.*\n": "git add --force -- unknown.go",
+	} {
+		fixture.Write(t, root, map[string]string{".gitignore": ignored})
+		err := checkClean(t.Context(), root, plan)
+		fixture.WantProblem(t, err, "git does not know unknown.go")
+		if problem := (*hint.Error)(nil); errors.As(err, &problem) {
+			if problem.Try != want {
+				t.Errorf("Try: %s, want %s", problem.Try, want)
+			}
+			if want == "git add --force -- unknown.go" { // git does what is proposed
+				fixture.Run(t, root, "sh", "-c", problem.Try)
+				fixture.Run(t, root, "git", "reset", "-q", "unknown.go")
+			}
+		}
+	}
 }
 
 func TestWhatGitSaysOfATreeIsSaid(t *testing.T) {

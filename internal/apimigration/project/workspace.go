@@ -15,6 +15,7 @@ import (
 	"golang.org/x/mod/modfile"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
 
 // Workspace is where the code of a project lies: the modules of one repository that replace or use one another, or a
@@ -99,8 +100,27 @@ func findInGOPATH(abs, asked string) (*Workspace, error) {
 		}
 		return &Workspace{Root: root, Modules: []Module{{Path: slashed(src, root), Dir: "."}}, gopath: folders}, nil
 	}
-	return nil, hint.Errorf("go mod init MODULE",
-		"no go.mod in %s or above it, and it is not below src in GOPATH", asked)
+	try, more := "go mod init MODULE", ""
+	if below := moduleBelow(abs); below != "" {
+		try, more = "api-migrator inspect "+shell.Quote(filepath.Join(asked, below)), "; there is one in "+below
+	} else if code, err := filepath.Glob(filepath.Join(abs, "*.go")); err == nil && len(code) == 0 {
+		try = "api-migrator inspect DIR" // not even the folder of a package
+	}
+	return nil, hint.Errorf(try, "no go.mod in %s or above it, and it is not below src in GOPATH%s", asked, more)
+}
+
+// moduleBelow is the first folder with a go.mod at most two levels below a folder; empty if there is none.
+func moduleBelow(dir string) string {
+	for _, pattern := range []string{"*/go.mod", "*/*/go.mod"} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(found) == 0 {
+			continue
+		}
+		if below, err := filepath.Rel(dir, filepath.Dir(found[0])); err == nil {
+			return below
+		}
+	}
+	return ""
 }
 
 // In is the workspace as it is once its tree has been copied below folder. Its root says where the tree goes.

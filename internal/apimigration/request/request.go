@@ -148,8 +148,8 @@ func (r Request) Check(p *project.Project) (*project.Version, error) {
 	_, version, ok := strings.Cut(r.To, "/")
 	switch {
 	case at < 0:
-		return nil, hint.Errorf(TryInspect, "no package defines the API version %s; there are: %s", r.From,
-			strings.Join(names, ", "))
+		return nil, hint.Errorf(TryInspect, "no package of %s defines the API version %s; there are: %s", p.Module, r.From,
+			cmp.Or(strings.Join(names, ", "), "none"))
 	case !ok || !project.IsVersion(version):
 		return nil, hint.Errorf("api-migrator plan --to "+versions[at].Group+"/v2",
 			"%q is not a GROUP/VERSION such as %s/v2", r.To, versions[at].Group)
