@@ -9,6 +9,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"time"
 
 	"golang.org/x/term"
 
@@ -17,8 +18,12 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	interval := 10 * time.Second // for logs
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		interval = 2 * time.Second
+	}
 	code := apicli.Run(ctx, os.Args, apicli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Terminal: term.IsTerminal(int(os.Stdout.Fd()))})
+		Terminal: term.IsTerminal(int(os.Stdout.Fd())), Progress: interval})
 	stop()
 	os.Exit(code)
 }

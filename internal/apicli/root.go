@@ -12,6 +12,7 @@ package apicli
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +27,8 @@ type Streams struct {
 	// Terminal says that Out is a terminal. Patches and plans, which other programs read, are written there as text,
 	// and elsewhere byte for byte.
 	Terminal bool
+	// Progress is how often, at most, a line on Err says what long work is at; zero is never.
+	Progress time.Duration
 
 	patches io.Writer
 }
@@ -34,7 +37,7 @@ type Streams struct {
 // (package printable).
 func (s Streams) printed() Streams {
 	raw := s.Out
-	s.Out, s.Err = printable.NewWriter(s.Out), printable.NewWriter(s.Err)
+	s.Out, s.Err = printable.NewWriter(s.Out), &shared{out: printable.NewWriter(s.Err)}
 	if s.patches = raw; s.Terminal {
 		s.patches = s.Out
 	}
@@ -46,7 +49,9 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 	streams = streams.printed()
 	root := newRoot(streams)
 	root.SetArgs(args[1:])
+	ctx, stop := watched(ctx, streams.Err, streams.Progress)
 	command, err := root.ExecuteContextC(ctx)
+	stop()
 	return finish(streams, command, err)
 }
 

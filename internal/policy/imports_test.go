@@ -39,8 +39,9 @@ var allowed = map[string][]string{
 	"internal/apipath":   {"internal/printable"},
 	"internal/apicli": {
 		"internal/apimigration/artifacts", "internal/apimigration/convert", "internal/apimigration/crd", "internal/apimigration/finding",
-		"internal/apimigration/hint", "internal/apimigration/move", "internal/apimigration/project",
-		"internal/apimigration/request", "internal/apimigration/split", "internal/apimigration/stages",
+		"internal/apimigration/hint", "internal/apimigration/move", "internal/apimigration/progress",
+		"internal/apimigration/project", "internal/apimigration/request", "internal/apimigration/split",
+		"internal/apimigration/stages",
 		"internal/apimigration/transaction", "internal/apimigration/tree", "internal/manifest",
 		"internal/printable", "internal/shell",
 	},
@@ -54,8 +55,8 @@ var allowed = map[string][]string{
 	"internal/apimigration/move": {
 		"internal/apimigration/artifacts", "internal/apimigration/changeset", "internal/apimigration/finding",
 		"internal/apimigration/git", "internal/apimigration/hint", "internal/apimigration/layout",
-		"internal/apimigration/mention", "internal/apimigration/project", "internal/apimigration/request",
-		"internal/apimigration/rewrite", "internal/apimigration/source", "internal/apimigration/transaction",
+		"internal/apimigration/mention", "internal/apimigration/progress", "internal/apimigration/project",
+		"internal/apimigration/request", "internal/apimigration/rewrite", "internal/apimigration/source", "internal/apimigration/transaction",
 		"internal/apimigration/tree", "internal/apimigration/webhook", "internal/shell",
 	},
 	"internal/apimigration/webhook": {
@@ -63,8 +64,10 @@ var allowed = map[string][]string{
 		"internal/apimigration/layout", "internal/apimigration/project", "internal/apimigration/request",
 		"internal/apimigration/source", "internal/apimigration/tree",
 	},
+	"internal/apimigration/progress": nil,
 	"internal/apimigration/project": {
-		"internal/apimigration/hint", "internal/apimigration/source", "internal/apimigration/tree", "internal/shell",
+		"internal/apimigration/hint", "internal/apimigration/progress", "internal/apimigration/source",
+		"internal/apimigration/tree", "internal/shell",
 	},
 	"internal/apimigration/source": nil,
 	"internal/apimigration/split":  {"internal/apimigration/project"},

@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/progress"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/rewrite"
@@ -25,6 +26,7 @@ import (
 // blockers, unless they were there before; counts says in which files they matter. (A loader's overlay would not do:
 // controller-tools reads files from the disk.)
 func try(ctx context.Context, l *layout.Layout, all *edits, counts func(file string) bool) error {
+	progress.Step(ctx, "trying the plan in a copy: copying, and generating code")
 	folder, err := os.MkdirTemp("", "api-migrator-*")
 	if err != nil {
 		return fmt.Errorf("make copy: %w", err)
@@ -47,7 +49,9 @@ func try(ctx context.Context, l *layout.Layout, all *edits, counts func(file str
 		return err
 	}
 	all.Changes.Add(generated.Changes)
-	after, err := project.LoadWorkspace(ctx, shadow)
+	after, err := project.LoadWorkspace(progress.With(ctx, func(step string) {
+		progress.Step(ctx, "trying the plan in a copy: %s", step)
+	}), shadow)
 	if err != nil {
 		return err
 	}

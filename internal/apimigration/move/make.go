@@ -15,6 +15,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/mention"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/progress"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/rewrite"
@@ -55,6 +56,7 @@ func Make(ctx context.Context, dir string, asked request.Request) (*Outcome, err
 	if err != nil {
 		return nil, err
 	}
+	progress.Step(ctx, "deciding where declarations go, and editing")
 	l, report, err := decide(from)
 	if err != nil {
 		return nil, err

@@ -25,6 +25,7 @@ import (
 	"golang.org/x/tools/go/packages"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/progress"
 )
 
 // Project is a tree of Go code, type-checked.
@@ -100,6 +101,7 @@ func LoadWith(ctx context.Context, workspace *Workspace, files map[string][]byte
 			Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedSyntax |
 				packages.NeedTypes | packages.NeedTypesInfo | packages.NeedModule | packages.NeedForTest,
 		}
+		progress.Step(ctx, "loading and type-checking %s", module.Path)
 		found, err := packages.Load(config, "./...")
 		if err != nil {
 			return nil, fmt.Errorf("load packages: %w", err)
