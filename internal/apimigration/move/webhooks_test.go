@@ -4,6 +4,7 @@
 package move
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -17,11 +18,18 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
-// hooked is a kubebuilder project with webhooks. It needs all of controller-runtime, as this module does.
+// hooked is a kubebuilder project with webhooks.
 func hooked(t *testing.T, files map[string]string) string {
 	t.Helper()
+	return operator(t, "testdata/webhooks.txtar", files)
+}
+
+// operator is a kubebuilder project with the files of an archive, and more. It needs all of controller-runtime, as this
+// module does.
+func operator(t *testing.T, archive string, files map[string]string) string {
+	t.Helper()
 	dir := fixture.Repository(t, "kubebuilder")
-	fixture.Write(t, dir, fixture.Archive(t, "testdata/webhooks.txtar"))
+	fixture.Write(t, dir, fixture.Archive(t, archive))
 	for _, name := range []string{"go.mod", "go.sum"} {
 		content, err := os.ReadFile("../../../" + name)
 		if err != nil {
@@ -196,6 +204,63 @@ func TestWebhooksThatNothingSetsUpStayAndAreReported(t *testing.T) {
 	if diff := cmp.Diff(before["config/webhook/manifests.yaml"], after["config/webhook/manifests.yaml"]); diff != "" {
 		t.Errorf("the manifest has changed:\n%s", diff)
 	}
+}
+
+func TestWebhooksThatNothingSetsUpGoWithTheKindThatIsRemoved(t *testing.T) {
+	t.Parallel()
+	dir := hooked(t, map[string]string{
+		"internal/webhook/setup.go": "// Package webhook serves nothing.\npackage webhook\n",
+	})
+	asked := memcachedRequest
+	asked.Old = request.OldRemove
+	all, after := edited(t, dir, asked)
+	if len(all.Blockers) > 0 {
+		t.Errorf("blocked: %v", all.Blockers)
+	}
+	wantFinding(t, all, "api/v1/memcached_webhook.go:8", "SetupWebhookWithManager sets up webhooks, and no code of this "+
+		"project calls it: it goes to v1beta2, and what sends to them follows")
+	if text := after["config/webhook/manifests.yaml"]; !strings.Contains(text,
+		"path: /mutate-cache-example-com-v1beta2-memcached\n") {
+		t.Errorf("the manifest does not follow:\n%s", text)
+	}
+}
+
+func TestAdmissionPoliciesGoOnCheckingRequestsInTheNewVersion(t *testing.T) {
+	t.Parallel()
+	const rules = "\n    resourceRules:\n    - apiGroups: [cache.example.com]\n      apiVersions: [%s]\n      " +
+		"operations: [CREATE]\n      resources: [memcacheds]\n"
+	policy := func(match, versions string) string {
+		return "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nspec:\n  matchConstraints:" +
+			match + fmt.Sprintf(rules, versions) + "  validations:\n  - expression: object.spec.size < 10\n"
+	}
+	files := map[string]string{
+		"config/policy/default.yaml": policy("", "v1"), "config/policy/every.yaml": policy("", "'*'"),
+		"config/policy/exact.yaml":       policy("\n    matchPolicy: Exact", "v1"),
+		"chart/templates/policy.yaml":    policy("\n    matchPolicy: {{ .Values.policy }}", "v1"),
+		"config/policy/other-group.yaml": strings.Replace(policy("", "v1"), "cache.example", "other.example", 1),
+	}
+	all, after := edited(t, hooked(t, files), memcachedRequest)
+	wantFinding(t, all, "config/policy/default.yaml:6", "matchPolicy Equivalent, the default, has the API server convert")
+	wantFinding(t, all, "config/policy/exact.yaml:7", "matchPolicy becomes Equivalent: with Exact, requests in v1beta2")
+	if !slices.ContainsFunc(all.Blockers, isAt("chart/templates/policy.yaml:7", "Set matchPolicy Equivalent")) ||
+		len(all.Blockers) != 1 {
+		t.Errorf("blockers: %v", all.Blockers)
+	}
+	for name, want := range files {
+		want = strings.Replace(want, "Exact", "Equivalent", 1)
+		if diff := cmp.Diff(want, after[name]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	for _, one := range all.Findings {
+		if strings.HasPrefix(one.Where, "config/policy/every.yaml") || strings.HasPrefix(one.Where, "config/policy/other") {
+			t.Errorf("reported, but right: %s", one)
+		}
+	}
+	asked := memcachedRequest
+	asked.To = "storage.example.com/v1"
+	all, _ = edited(t, hooked(t, files), asked)
+	wantFinding(t, all, "config/policy/exact.yaml:7", "the new resource needs a rule of its own")
 }
 
 // kubebuilder writes the versions that convert to one into the entry of that one, too.

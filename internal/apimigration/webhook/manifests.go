@@ -162,6 +162,7 @@ func (m *manifest) walk(node *yaml.Node, api string) {
 			api = said.Value
 		}
 		m.webhook(node, api)
+		m.matched(node)
 		m.patch(node)
 	}
 	if node.Kind == yaml.ScalarNode {

@@ -319,6 +319,7 @@ func (r *reader) homesOf(file *project.File, decl ast.Decl, seen map[string]bool
 	switch {
 	case called:
 	case r.Request.Old == request.OldRemove:
+		r.idle[r.Project.Place(function.Name.Pos())] = function.Name.Name
 		found[layout.NewPackage] = true
 	default:
 		r.idle[r.Project.Place(function.Name.Pos())] = function.Name.Name

@@ -46,10 +46,7 @@ func Change(ctx context.Context, l *layout.Layout, before changeset.Set) (change
 			s.plurals[manifest.Plural] = manifest.Kind
 		}
 	}
-	for place, name := range s.served.idle {
-		s.Note(place, "%s sets up webhooks, and no code of this project calls it: what sends to them stays on %s. If "+
-			"another project calls it, plan that one too, and let the paths and rules follow there", name, l.Old.Version)
-	}
+	s.noteIdle()
 	if err := s.editMarkers(); err != nil {
 		return s.Result, err
 	}
@@ -57,6 +54,22 @@ func Change(ctx context.Context, l *layout.Layout, before changeset.Set) (change
 		return s.Result, err
 	}
 	return s.Result, s.editManifests(ctx)
+}
+
+// noteIdle reports functions that set up webhooks and that no code calls: nothing serves the paths, unless another
+// project calls them.
+func (s *hooks) noteIdle() {
+	for place, name := range s.served.idle {
+		if s.Request.Old == request.OldRemove {
+			s.Note(place, "%s sets up webhooks, and no code of this project calls it: it goes to %s, and what sends to them "+
+				"follows. If another project calls it, that one has to call the one of %s before its manifests change; "+
+				"otherwise nothing serves these webhooks, and with failurePolicy Fail every request is refused", name,
+				s.Version, s.Version)
+			continue
+		}
+		s.Note(place, "%s sets up webhooks, and no code of this project calls it: what sends to them stays on %s. If "+
+			"another project calls it, plan that one too, and let the paths and rules follow there", name, s.Old.Version)
+	}
 }
 
 // entry is what a marker or a manifest says of one webhook.
