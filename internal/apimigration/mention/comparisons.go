@@ -216,7 +216,7 @@ func (s *Reader) isComparedOnly(pkg *project.Package, object types.Object) bool 
 	default:
 		return false
 	}
-	uses := s.assignmentsIn(pkg).uses[keyOf(object)]
+	uses := usesOf(pkg, object)
 	return len(uses) > 0 && !slices.ContainsFunc(uses,
 		func(use placed) bool { return !s.isAccepted(pkg, use.file, use.expr) })
 }

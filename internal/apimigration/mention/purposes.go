@@ -307,7 +307,7 @@ func (r codeReader) followObject(object types.Object, seen map[types.Object]bool
 	if object.Exported() && object.Parent() == object.Pkg().Scope() && !isFunction {
 		found(purposeExported)
 	}
-	for _, use := range r.assignmentsIn(r.pkg).uses[keyOf(object)] {
+	for _, use := range usesOf(r.pkg, object) {
 		codeReader{r.Reader, r.pkg, use.file}.follow(use.expr, seen, found)
 	}
 }

@@ -143,12 +143,16 @@ func (s *Reader) objectTells(d *split.Declaration, object types.Object) bool {
 // carriesVersion reports whether values of a type can say a version: texts, GroupVersion and its like, TypeMeta,
 // OwnerReference.
 func carriesVersion(t types.Type) bool {
+	if t == nil {
+		return false // the code does not compile
+	}
 	if object := NamedIn(t); object != nil && object.Pkg() != nil &&
 		strings.HasPrefix(object.Pkg().Path(), "k8s.io/apimachinery/") {
 		return strings.HasPrefix(object.Name(), "GroupVersion") || object.Name() == "TypeMeta" ||
 			object.Name() == "OwnerReference"
 	}
-	for {
+	const most = 8 // a type can be a list or a map of itself
+	for range most {
 		switch of := t.Underlying().(type) {
 		case *types.Basic:
 			return of.Info()&types.IsString != 0
@@ -158,6 +162,7 @@ func carriesVersion(t types.Type) bool {
 			return false
 		}
 	}
+	return false
 }
 
 // isMadeOfVersion reports whether a declaration names the version, by itself or by others that do.

@@ -11,12 +11,11 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
-// assignments are what a package does to its variables, by keyOf them.
+// assignments are what a package does to its variables of types that can say a version, by keyOf them.
 type assignments struct {
 	initial map[any]placed
 	// changed are variables that the package assigns to again, of which it changes a field, or takes the address.
 	changed map[any]bool
-	uses    map[any][]placed // of variables, constants and functions, in the order of the files
 }
 
 // placed is an expression and the file that it stands in.
@@ -38,7 +37,7 @@ func (s *Reader) assignmentsIn(pkg *project.Package) *assignments {
 	if known, ok := s.assigned[pkg]; ok {
 		return known
 	}
-	a := &assignments{initial: map[any]placed{}, changed: map[any]bool{}, uses: map[any][]placed{}}
+	a := &assignments{initial: map[any]placed{}, changed: map[any]bool{}}
 	s.assigned[pkg] = a
 	for _, file := range pkg.Files {
 		ast.Inspect(file.Syntax, func(node ast.Node) bool {
@@ -51,10 +50,6 @@ func (s *Reader) assignmentsIn(pkg *project.Package) *assignments {
 
 func (a *assignments) read(file *project.File, node ast.Node) {
 	switch node := node.(type) {
-	case *ast.Ident:
-		if object := file.Info.Uses[node]; object != nil {
-			a.uses[keyOf(object)] = append(a.uses[keyOf(object)], placed{file, node})
-		}
 	case *ast.ValueSpec:
 		for i, name := range node.Names {
 			a.begin(file, name, i, len(node.Names), node.Values)
@@ -80,7 +75,7 @@ func (a *assignments) read(file *project.File, node ast.Node) {
 func (a *assignments) begin(file *project.File, name *ast.Ident, i, names int, values []ast.Expr) {
 	variable := file.Info.Defs[name]
 	switch {
-	case variable == nil:
+	case variable == nil || !carriesVersion(variable.Type()):
 	case len(values) == names:
 		a.initial[keyOf(variable)] = placed{file, values[i]}
 	case len(values) == 1 && i == 0:
@@ -96,7 +91,7 @@ func (a *assignments) change(file *project.File, expr ast.Expr) {
 			expr = of.X
 			continue
 		case *ast.Ident:
-			if variable := file.Info.Uses[of]; variable != nil {
+			if variable := file.Info.Uses[of]; variable != nil && carriesVersion(variable.Type()) {
 				a.changed[keyOf(variable)] = true
 			}
 		}
@@ -115,4 +110,20 @@ func (s *Reader) heldBy(pkg *project.Package, variable *types.Var) placed {
 		return placed{}
 	}
 	return held
+}
+
+// usesOf are the uses of an object in a package, in the order of the files.
+func usesOf(pkg *project.Package, object types.Object) (uses []placed) {
+	key := keyOf(object)
+	for _, file := range pkg.Files {
+		ast.Inspect(file.Syntax, func(node ast.Node) bool {
+			if name, ok := node.(*ast.Ident); ok && name.Name == object.Name() {
+				if used := file.Info.Uses[name]; used != nil && keyOf(used) == key {
+					uses = append(uses, placed{file, name})
+				}
+			}
+			return true
+		})
+	}
+	return uses
 }
