@@ -14,7 +14,7 @@ import (
 type Options struct {
 	// MaxObjectsPerSecond bounds the rate. 0: only the server's own signals bound it.
 	MaxObjectsPerSecond float64
-	// MaxInFlight bounds the requests in flight. 0: 32.
+	// MaxInFlight bounds the requests in flight. 0: 64.
 	MaxInFlight int
 	// MaxBytesPerSecond bounds the bytes per second in both directions together: the bodies of the sweep's requests
 	// (lists, patches, reads) and of their answers, as transferred. HTTP headers, TLS, and the requests of Agreement

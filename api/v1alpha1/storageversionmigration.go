@@ -139,7 +139,7 @@ type StorageVersionMigrationSpec struct {
 	// +kubebuilder:validation:Maximum=1000
 	Priority int32 `json:"priority,omitempty"`
 	// Pace limits the load on the API servers, in addition to the limits that they
-	// impose by rejecting or delaying requests. Default: 32 requests in flight,
+	// impose by rejecting or delaying requests. Default: 64 requests in flight,
 	// and no other limit.
 	// +optional
 	Pace Pace `json:"pace,omitzero"`

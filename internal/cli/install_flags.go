@@ -153,7 +153,7 @@ func addPace(flags *pflag.FlagSet, into *v1alpha1.Pace, rate, inFlight int32) {
 			"bound already (0: as many as the API servers can take)")
 	arg.Number(flags, &into.MaxInFlight, "max-in-flight", inFlight,
 		arg.Within[int32]{Most: v1alpha1.MostInFlight, Unit: "requests"},
-		"Upper bound of requests in flight of such a migration (0: 32)")
+		"Upper bound of requests in flight of such a migration (0: 64)")
 	arg.Bandwidth(flags, &into.MaxBytesPerSecond,
 		"Upper bound of bytes per second of such a migration, requests and responses together, such as 500k or 10Mi "+
 			"(0: no bound)")

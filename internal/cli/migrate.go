@@ -109,7 +109,7 @@ func (f *migrateFlags) addSweep(flags *pflag.FlagSet) {
 		arg.Within[float64]{Unit: objectsPerSecond},
 		"Upper bound of objects per second (0: as many as the API server can take)")
 	arg.Number(flags, &f.options.MaxInFlight, "max-in-flight", arg.DefaultInFlight, arg.Within[int]{Unit: "requests"},
-		"Upper bound of requests in flight (0: 32)")
+		"Upper bound of requests in flight (0: 64)")
 	arg.Bandwidth(flags, &f.options.MaxBytesPerSecond,
 		"Upper bound of bytes per second, requests and responses together, such as 500k or 10Mi (0: no bound)")
 	flags.BoolVar(&f.options.SingleAddress, "single-address", false,

@@ -77,7 +77,7 @@ Exit codes: 0 the API server has accepted every request, 1 error.`,
 			"keeps another bound than 0")
 	arg.Number(flags, &f.pace.MaxInFlight, "max-in-flight", arg.DefaultInFlight,
 		arg.Within[int32]{Most: v1alpha1.MostInFlight, Unit: "requests"},
-		"Upper bound of requests in flight (0: 32, in this run); a later request keeps another bound than 0")
+		"Upper bound of requests in flight (0: 64, in this run); a later request keeps another bound than 0")
 	arg.Bandwidth(flags, &f.pace.MaxBytesPerSecond,
 		"Upper bound of bytes per second, requests and responses together, such as 500k or 10Mi (0: no bound); a "+
 			"later request keeps it unless it has the flag")

@@ -17,7 +17,7 @@ import (
 const (
 	comfortable = 3.0                   // up to this multiple of the floor, one more in flight is welcome
 	crowded     = 4.0                   // above this multiple, others are waiting because of us
-	unnoticed   = 30 * time.Millisecond // this much above the floor is comfortable, however low the floor is
+	unnoticed   = 60 * time.Millisecond // this much above the floor is comfortable, however low the floor is
 
 	crowdedFactor   = 0.75 // the part of the concurrency that remains after crowding
 	throttledFactor = 0.5  // the part of concurrency and rate that remains after a 429 or 503

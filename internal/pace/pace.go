@@ -17,7 +17,7 @@ import (
 )
 
 // DefaultInFlight bounds the requests in flight if the user does not.
-const DefaultInFlight = 32
+const DefaultInFlight = 64
 
 // Limits are configured by the user. A Pacer never exceeds them, even if the server could handle more.
 type Limits struct {
