@@ -92,7 +92,8 @@ plan exits with 2 if the plan has blockers.`,
 		"which version is marked as the storage version: new or old")
 	flags.StringVar(&asked.Shared, "shared", asked.Shared,
 		"where code goes that kinds on both sides use: shared (a package of its own), newest (the new version, which "+
-			"the old one then imports) or duplicate (a copy in each version)")
+			"the old one then imports), old (the old version, where it is, which the new one then imports) or duplicate "+
+			"(a copy in each version)")
 	flags.StringVar(&asked.Old, "old", asked.Old,
 		"what the old version has of the kinds that move: keep (types of their own), wrap (structs of the new "+
 			"version's types), alias (types defined as the new version's) or remove (nothing)")
@@ -158,7 +159,8 @@ func checkChoices(command *cobra.Command, asked request.Request) error {
 		values      []string
 	}{
 		{"storage", asked.Storage, []string{request.StorageNew, request.StorageOld}},
-		{"shared", asked.Shared, []string{request.SharedPackage, request.SharedNewest, request.SharedDuplicate}},
+		{"shared", asked.Shared, []string{request.SharedPackage, request.SharedNewest, request.SharedOld,
+			request.SharedDuplicate}},
 		{"old", asked.Old, []string{request.OldKeep, request.OldWrap, request.OldAlias, request.OldRemove}},
 		{"unexported", asked.Unexported, []string{request.UnexportedInternal, request.UnexportedExport}},
 	} {

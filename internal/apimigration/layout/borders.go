@@ -60,6 +60,9 @@ func (l *decision) refuse(from, to Home, c crossing) {
 	case from == NewPackage:
 		l.Block(place, "%s moves, but uses %s, which stays, while the old version needs the new one: change one of "+
 			"them, or use --assign, --shared shared or --old keep", user, used)
+	case from == InternalPackage && to == OldPackage && l.Request.Shared == request.SharedOld:
+		l.Block(place, "%s would be in the internal package and use %s, which stays in the old version: use "+
+			"--unexported export", user, used)
 	case to == SharedPackage:
 		l.Block(place, "%s would be in the internal package and use %s in the shared one, which uses the internal "+
 			"one: export %s first, or use --unexported export", user, used, user)

@@ -36,7 +36,7 @@ func (l *Layout) testsWhatMoved(file *project.File) bool {
 	all, left := true, false
 	l.EachUse(file, []ast.Node{file.Syntax}, func(_ *ast.Ident, d *split.Declaration) {
 		at := l.HomeOf(d, NewPackage)
-		all = all && at != OldPackage
+		all = all && (at != OldPackage || l.DestinationOf(d) == split.Shared)
 		left = left || at == NewPackage && l.HomeOf(d, OldPackage) == NewPackage
 	})
 	return all && left

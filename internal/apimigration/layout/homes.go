@@ -83,12 +83,19 @@ func (l *Layout) homeOfShared(d *split.Declaration, viewer Home) Home {
 		return NewPackage
 	case l.Request.Shared == request.SharedDuplicate:
 		return OldPackage
-	case l.hidden[d]:
-		return NewPackage
-	case !visible:
+	case !visible && !l.hidden[d]:
 		return InternalPackage
-	case l.Request.Shared == request.SharedNewest:
+	}
+	return l.sharedHome()
+}
+
+// sharedHome is the package of shared code that others may see.
+func (l *Layout) sharedHome() Home {
+	switch l.Request.Shared {
+	case request.SharedNewest:
 		return NewPackage
+	case request.SharedOld:
+		return OldPackage
 	}
 	return SharedPackage
 }

@@ -43,7 +43,7 @@ type Layout struct {
 	copies  map[string]string             // names of the old package → those of their copies, where they differ
 	kept    map[*split.Declaration]bool   // unexported declarations that move and that the old version needs too
 	bound   map[*split.Declaration]bool   // declarations that move and mean something else in each version
-	hidden  map[*split.Declaration]bool   // unexported declarations that are shared, but only the new version needs
+	hidden  map[*split.Declaration]bool   // unexported declarations that are shared, but needed in the package alone that has it
 }
 
 // decision is a layout being decided.

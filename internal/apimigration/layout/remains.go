@@ -32,7 +32,7 @@ func (l *Layout) RemainsOf(d *split.Declaration) Remains {
 	switch l.DestinationOf(d) {
 	case split.Shared:
 		switch {
-		case l.Request.Shared == request.SharedDuplicate:
+		case l.HomeOf(d, OldPackage) == OldPackage:
 			return RemainsWhole
 		case l.Request.Old == request.OldRemove || !ast.IsExported(d.Name):
 			return RemainsNothing

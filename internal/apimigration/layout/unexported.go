@@ -46,10 +46,11 @@ func (l *decision) keepUnexported() {
 	}
 }
 
-// hideUnexported finds the unexported declarations that are shared, but that only code of the new version's package
-// uses once all else that is shared is there (request.SharedNewest): they move along and need not be exported.
+// hideUnexported finds the unexported declarations that are shared, but that only code of one version's package uses once
+// all else that is shared is there (request.SharedNewest, request.SharedOld): they go with it and need not be exported.
 func (l *decision) hideUnexported() {
-	if l.Request.Shared != request.SharedNewest {
+	home := l.sharedHome()
+	if home == SharedPackage {
 		return
 	}
 	for _, d := range l.Graph.Declarations {
@@ -64,7 +65,7 @@ func (l *decision) hideUnexported() {
 		}
 		for _, d := range l.Graph.Declarations {
 			for _, viewer := range l.viewers(d) {
-				if viewer == NewPackage {
+				if l.SamePackage(viewer, home) {
 					continue
 				}
 				for _, part := range l.codeIn(d, viewer) {
@@ -72,7 +73,11 @@ func (l *decision) hideUnexported() {
 				}
 			}
 		}
-		for _, file := range l.testsThatStay() {
+		tests := l.testsThatStay()
+		if home == OldPackage {
+			tests = l.Followers()
+		}
+		for _, file := range tests {
 			l.EachUse(file, []ast.Node{file.Syntax}, show)
 		}
 	}

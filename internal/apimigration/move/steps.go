@@ -49,6 +49,13 @@ func stepOf(l *layout.Layout, file string) stepKind {
 // joinSteps makes one step of those that do not compile alone. Where old names go, their users change with them. Code
 // that embeds a manifest by its name has to change with that name.
 func joinSteps(asked request.Request, changes changeset.Set, steps map[string]stepKind) {
+	if asked.Shared == request.SharedOld { // the new version needs what the old one exports
+		for file, kind := range steps {
+			if kind == stepNew {
+				steps[file] = stepOld
+			}
+		}
+	}
 	first := stepManifests
 	for file, kind := range steps {
 		if asked.Old == request.OldRemove && kind == stepOld {

@@ -33,6 +33,7 @@ const (
 const (
 	SharedPackage   = "shared"    // a package of its own
 	SharedNewest    = "newest"    // the new version's package, which the old one imports
+	SharedOld       = "old"       // the old version's package, where it is, which the new one imports
 	SharedDuplicate = "duplicate" // each version has its own
 )
 
@@ -59,8 +60,8 @@ type Request struct {
 	ToKind string `yaml:"toKind,omitempty"`
 	// Storage is StorageNew or StorageOld.
 	Storage string `yaml:"storage"`
-	// Shared says where code goes that kinds on both sides use: SharedPackage, SharedNewest or SharedDuplicate. Empty
-	// means SharedPackage.
+	// Shared says where code goes that kinds on both sides use: SharedPackage, SharedNewest, SharedOld or
+	// SharedDuplicate. Empty means SharedPackage.
 	Shared string `yaml:"shared"`
 	// Old says what becomes of the kinds that move in the old version: OldKeep, OldWrap, OldAlias or OldRemove. Empty
 	// means OldKeep.

@@ -65,20 +65,25 @@ func (s *oldVersion) aliasDecl(file *project.File, decl ast.Decl, owners []*spli
 	}
 	general := decl.(*ast.GenDecl)
 	grouped := general.Lparen.IsValid()
-	var specs []string
+	var specs strings.Builder
 	for i, spec := range general.Specs {
-		if text := s.aliasSpec(owners[i], spec, general.Tok, q, grouped); text != "" {
-			specs = append(specs, text)
+		text := s.aliasSpec(owners[i], spec, general.Tok, q, grouped)
+		switch {
+		case text == "":
+		case !grouped:
+			return text
+		default:
+			at := source.SpanOf(s.Project.Fset, file.Syntax, spec)
+			if specs.Len() > 0 && source.FollowsEmptyLine(file.Source, at.From) {
+				specs.WriteString("\n")
+			}
+			specs.WriteString("\t" + text + "\n")
 		}
 	}
-	switch {
-	case len(specs) == 0:
+	if specs.Len() == 0 {
 		return ""
-	case !grouped:
-		return specs[0]
-	default:
-		return general.Tok.String() + " (\n\t" + strings.Join(specs, "\n\t") + "\n)"
 	}
+	return general.Tok.String() + " (\n" + specs.String() + ")"
 }
 
 // aliasSpec is the alias of one spec. Inside parentheses it stands without the keyword.

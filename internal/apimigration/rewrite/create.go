@@ -81,6 +81,9 @@ func (s *creation) createFile(from *project.File, to layout.Home) error {
 			s.versionLiterals(from),
 			s.storageEdits(from, layout.NewPackage))
 	}
+	if to == layout.SharedPackage || to == layout.InternalPackage {
+		edits = append(edits, source.WithoutScaffolding(s.Project.Fset, from.Syntax, from.Source)...)
+	}
 	body := s.extract(from, to, edits)
 	if body == "" {
 		if to != layout.NewPackage || s.InPlace() || !describesPackage(from) {
@@ -92,20 +95,12 @@ func (s *creation) createFile(from *project.File, to layout.Home) error {
 		}
 	}
 	body = s.directives(from, body, to)
-	text := []byte(s.header(from, to) + "\n\n" + body)
-	mentioned, err := source.SelectorsIn(text)
+	text := s.header(from, to) + "\n\n" + source.ImportsOf(s.Project.Fset, from.Syntax, from.Source) + "\n\n" + body
+	content, err := s.withImports(from, []byte(text), q, s.removable(from))
 	if err != nil {
 		return err
 	}
-	var needed []source.Import
-	for _, one := range q.imports() {
-		if mentioned[one.Name] {
-			needed = append(needed, one)
-		}
-	}
-	needed = append(needed, importsOf(from, mentioned)...)
-	content, err := source.Format(nil, []byte(s.header(from, to)+"\n"+source.ImportBlock(needed)+"\n"+body))
-	if err != nil {
+	if content, err = source.Format(nil, content); err != nil {
 		return err
 	}
 	why := map[layout.Home]string{layout.NewPackage: "what moves from ",

@@ -5,8 +5,8 @@
 // its importers, and generates DeepCopy methods. Each step returns its changes and findings and writes nothing; a step
 // that edits what another one has edited takes the changes so far.
 //
-// Invariants: every comment of the sources is there afterwards; generated code is never edited by hand,
-// unless it is known what its generator will write.
+// Invariants: every comment of the sources is there afterwards, but for those that a scaffold has written into code that
+// is shared; generated code is never edited by hand, unless it is known what its generator will write.
 package rewrite
 
 import (
@@ -82,22 +82,16 @@ func (s *editing) renamings(file *project.File) []source.Edit {
 	return edits
 }
 
-// importsOf lists the imports that a file needs whose code was taken from another: those of the other that the text
-// mentions.
-func importsOf(file *project.File, mentioned map[string]bool) []source.Import {
-	var found []source.Import
+// removable are the imports of a file that may go with the code that needs them: the names, by path.
+func (s *editing) removable(file *project.File) map[string]string {
+	names := map[string]string{}
 	for _, spec := range file.Syntax.Imports {
 		importPath, _ := strconv.Unquote(spec.Path.Value)
-		name := file.PackageName(spec)
-		if mentioned[name] {
-			explicit := name
-			if spec.Name == nil {
-				explicit = path.Base(importPath) // written without a name there, so it can be here
-			}
-			found = append(found, source.Import{Path: importPath, Name: explicit})
+		if name := file.PackageName(spec); name != "" {
+			names[importPath] = name
 		}
 	}
-	return found
+	return names
 }
 
 func countTrue[T any](list []T, is func(T) bool) int {
@@ -123,6 +117,18 @@ func (s *editing) rewrite(file *project.File, text []byte, q *qualifiers,
 
 // edited is the text with the imports that it needs, formatted as the file was.
 func (s *editing) edited(file *project.File, text []byte, q *qualifiers, removable map[string]string) ([]byte, error) {
+	text, err := s.withImports(file, text, q, removable)
+	if err != nil {
+		return nil, err
+	}
+	if text, err = source.Format(file.Source, text); err != nil {
+		return nil, fmt.Errorf("edit %s: %w", file.Path, err)
+	}
+	return text, nil
+}
+
+// withImports is the text with the imports that it needs, and without those of removable that it does not.
+func (s *editing) withImports(file *project.File, text []byte, q *qualifiers, removable map[string]string) ([]byte, error) {
 	mentioned, err := source.SelectorsIn(text)
 	if err != nil {
 		return nil, fmt.Errorf("edit %s: %w", file.Path, err)
@@ -134,9 +140,6 @@ func (s *editing) edited(file *project.File, text []byte, q *qualifiers, removab
 		}
 	}
 	if text, err = source.FixImports(text, add, removable); err != nil {
-		return nil, fmt.Errorf("edit %s: %w", file.Path, err)
-	}
-	if text, err = source.Format(file.Source, text); err != nil {
 		return nil, fmt.Errorf("edit %s: %w", file.Path, err)
 	}
 	return text, nil

@@ -67,6 +67,9 @@ func (s *creation) extractDecl(file *project.File, decl ast.Decl, to layout.Home
 	for i, spec := range general.Specs {
 		if goes(owners[i]) {
 			at := source.SpanOf(s.Project.Fset, file.Syntax, spec)
+			if !strings.HasSuffix(out.String(), "(\n") && source.FollowsEmptyLine(file.Source, at.From) {
+				out.WriteString("\n")
+			}
 			out.WriteString("\t" + source.Splice(file.Source, at.From, at.To, edits) + "\n")
 		}
 	}
@@ -113,8 +116,23 @@ func (s *creation) header(from *project.File, to layout.Home) string {
 	}
 	if to == layout.NewPackage {
 		edits = append(edits, s.headerEdits(from)...)
+	} else {
+		edits = append(edits, s.withoutVersionComment(from)...)
 	}
 	return source.Splice(from.Source, 0, end, edits)
+}
+
+// withoutVersionComment removes a package comment that stands apart from the package clause.
+func (s *creation) withoutVersionComment(from *project.File) []source.Edit {
+	var edits []source.Edit
+	for _, group := range from.Syntax.Comments {
+		if group.End() < from.Syntax.Package && group != from.Syntax.Doc &&
+			strings.HasPrefix(group.Text(), "Package "+s.Old.Package.Name+" ") {
+			at := source.Span{From: s.Project.Offset(group.Pos()), To: s.Project.Offset(group.End())}
+			edits = append(edits, source.Replacement(from.Source, at, ""))
+		}
+	}
+	return edits
 }
 
 // headerEdits name the new version in the package comment and in the markers above the package clause.

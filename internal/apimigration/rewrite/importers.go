@@ -117,12 +117,13 @@ func (s *importers) editImporter(pkg *project.Package, file *project.File, specs
 	if cloned, err := i.cloneRegistration(); err != nil || cloned {
 		return err
 	}
-	ast.Inspect(file.Syntax, func(node ast.Node) bool {
-		if selector, ok := node.(*ast.SelectorExpr); ok {
-			i.selector(selector)
-		}
-		return true
-	})
+	uses := i.usesOfOld()
+	if len(specs) == 1 {
+		i.replaceImport(uses)
+	}
+	for _, one := range uses {
+		i.editUse(one)
+	}
 	if len(i.edits) == 0 && len(s.uses.Comparisons(pkg)[file]) == 0 {
 		return nil
 	}
@@ -154,41 +155,99 @@ func (i *importer) noteUse(selector *ast.SelectorExpr, d *split.Declaration, bec
 	i.Findings = append(i.Findings, i.uses.Use(i.file, selector, d, becomesNew)...)
 }
 
-// selector edits one use of the old version, or reports it.
-func (i *importer) selector(selector *ast.SelectorExpr) {
-	d := i.owner(selector)
-	if d == nil {
+// use is a place in which a file names a declaration of the old version, and the package that has it for this place.
+type use struct {
+	selector *ast.SelectorExpr
+	of       *split.Declaration
+	at       layout.Home
+}
+
+func (i *importer) usesOfOld() (uses []use) {
+	ast.Inspect(i.file.Syntax, func(node ast.Node) bool {
+		if selector, ok := node.(*ast.SelectorExpr); ok {
+			if d := i.owner(selector); d != nil {
+				uses = append(uses, use{selector, d, i.homeAt(selector, d)})
+			}
+		}
+		return true
+	})
+	return uses
+}
+
+// homeAt is the package that a selector is to name.
+func (i *importer) homeAt(selector *ast.SelectorExpr, d *split.Declaration) layout.Home {
+	switch {
+	case !i.Request.Consumes(i.file.Path):
+		return layout.OldPackage
+	case i.DestinationOf(d) == split.Anchor:
+		saysVersion := strings.HasSuffix(d.Name, "GroupVersion") || i.Group != i.Old.Group
+		if d.AddsToScheme() || i.isSettled(selector) || !saysVersion || i.uses.IsCompared(i.file, selector) ||
+			!i.besideMoved(selector) {
+			return layout.OldPackage
+		}
+		return layout.NewPackage
+	case i.IsDuplicated(d):
+		return i.duplicated(selector)
+	}
+	return i.HomeOf(d, layout.Importer)
+}
+
+func (i *importer) isSettled(selector *ast.SelectorExpr) bool {
+	return i.uses.IsSettled(i.pkg, i.file, selector)
+}
+
+// replaceImport puts the import of the new version in the place of the old one's, where nothing in the file needs that
+// any more. A name that says no version stays, and so does a comment at the end of the line.
+func (i *importer) replaceImport(uses []use) {
+	atNew := func(u use) bool { return u.at == layout.NewPackage }
+	atOld := func(u use) bool { return i.SamePackage(u.at, layout.OldPackage) }
+	if !slices.ContainsFunc(uses, atNew) || slices.ContainsFunc(uses, atOld) || i.imports(layout.NewPackage) ||
+		i.timesNamed() > len(uses) { // generated code of the old version
 		return
 	}
-	at := i.HomeOf(d, layout.Importer)
-	consumes := i.Request.Consumes(i.file.Path)
-	if i.DestinationOf(d) == split.Anchor {
-		if d.AddsToScheme() {
-			i.repeatRegistration(selector)
-			return
-		}
-		if i.uses.IsSettled(i.pkg, i.file, selector) {
-			return
-		}
-		if !strings.HasSuffix(d.Name, "GroupVersion") && i.Group == i.Old.Group || !consumes ||
-			i.uses.IsCompared(i.file, selector) || !i.besideMoved(selector) {
-			i.noteUse(selector, d, false)
-			return
-		}
-		at = layout.NewPackage
+	i.q.keepStyle()
+	replaced := source.Import{Path: i.ImportPath(layout.NewPackage), Name: i.q.name(layout.NewPackage)}
+	text := replaced.Spec()
+	if i.spec.Name != nil { // as explicit as it was
+		text = replaced.Name + " " + strconv.Quote(replaced.Path)
 	}
-	if i.IsDuplicated(d) && consumes {
-		at = i.duplicated(selector)
-	}
-	if at == layout.OldPackage || !consumes {
-		i.noteUse(selector, d, false)
+	i.edits = append(i.edits, source.Over(i.Project.Offset(i.spec.Pos()), i.Project.Offset(i.spec.Path.End()), text))
+}
+
+// timesNamed is how often the file names the old version's package.
+func (i *importer) timesNamed() (n int) {
+	ast.Inspect(i.file.Syntax, func(node ast.Node) bool {
+		if ident, ok := node.(*ast.Ident); ok {
+			name, ok := i.file.Info.Uses[ident].(*types.PkgName)
+			if ok && name.Imported().Path() == i.Old.Package.Path {
+				n++
+			}
+		}
+		return true
+	})
+	return n
+}
+
+func (i *importer) imports(h layout.Home) bool { return source.Imports(i.file.Syntax, i.ImportPath(h)) }
+
+// editUse edits one use of the old version, or reports it.
+func (i *importer) editUse(u use) {
+	anchor := i.DestinationOf(u.of) == split.Anchor
+	switch {
+	case anchor && u.of.AddsToScheme():
+		i.repeatRegistration(u.selector)
+		return
+	case anchor && i.isSettled(u.selector):
+		return
+	case u.at == layout.OldPackage:
+		i.noteUse(u.selector, u.of, false)
 		return
 	}
-	i.noteUse(selector, d, true)
-	i.moved[selector] = true
-	i.edits = append(i.edits, source.Replace(i.Project.Fset, selector.X, i.q.name(at)))
-	if name := i.NameOf(d, selector.Sel.Name, layout.Importer); name != selector.Sel.Name {
-		i.edits = append(i.edits, source.Replace(i.Project.Fset, selector.Sel, name))
+	i.noteUse(u.selector, u.of, true)
+	i.moved[u.selector] = true
+	i.edits = append(i.edits, source.Replace(i.Project.Fset, u.selector.X, i.q.name(u.at)))
+	if name := i.NameOf(u.of, u.selector.Sel.Name, layout.Importer); name != u.selector.Sel.Name {
+		i.edits = append(i.edits, source.Replace(i.Project.Fset, u.selector.Sel, name))
 	}
 }
 

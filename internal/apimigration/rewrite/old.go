@@ -12,6 +12,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
@@ -38,6 +39,9 @@ func (s *oldVersion) editOld() error {
 		}
 		q := s.qualifiersOf(s.Old.Package.Types, file, "")
 		edits := s.references(file, layout.OldPackage, q)
+		if s.Request.Shared == request.SharedOld { // what is exported for the new version
+			edits = append(edits, s.renamings(file)...)
+		}
 		if !file.Test {
 			edits = slices.Concat(edits, s.storageEdits(file, layout.OldPackage), s.deprecations(file),
 				s.definedTypes(file, q),
@@ -47,12 +51,8 @@ func (s *oldVersion) editOld() error {
 			continue
 		}
 		text := []byte(source.Splice(file.Source, 0, len(file.Source), edits))
-		removable := map[string]string{}
-		for _, one := range importsOf(file, source.Selectors(file.Syntax)) {
-			removable[one.Path] = one.Name
-		}
 		why := "uses what is shared; old names are deprecated"
-		if err := s.rewrite(file, text, q, removable, why); err != nil {
+		if err := s.rewrite(file, text, q, s.removable(file), why); err != nil {
 			return err
 		}
 		if !file.Test && s.isEmptied(file) {

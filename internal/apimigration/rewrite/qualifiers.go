@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"go/types"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,6 +30,13 @@ func (s *editing) qualifiersOf(pkg *types.Package, file *project.File, style str
 	q := &qualifiers{layout: s.Layout, taken: map[string]bool{}, style: style, names: map[layout.Home]string{}}
 	if s.InPlace() && style != "" {
 		q.names[layout.NewPackage] = style
+	}
+	for _, h := range []layout.Home{layout.NewPackage, layout.SharedPackage, layout.InternalPackage} {
+		for _, spec := range source.ImportSpecs(file.Syntax, s.ImportPath(h)) {
+			if name := file.PackageName(spec); !s.InPlace() && name != "" && name != "_" && name != "." {
+				q.names[h] = name
+			}
+		}
 	}
 	within := func(pos token.Pos) bool { return file.Syntax.FileStart <= pos && pos < file.Syntax.FileEnd }
 	for ident, object := range file.Info.Defs {
@@ -58,10 +66,8 @@ func (q *qualifiers) name(h layout.Home) string {
 	case layout.NewPackage:
 		if q.layout.Group != q.layout.Old.Group { // the old name may say the group
 			candidates = append(candidates, parent+q.layout.Version)
-		} else if prefix, ok := strings.CutSuffix(q.style, q.layout.Old.Version); ok {
-			candidates = append(candidates, prefix+q.layout.Version)
 		} else if q.style != "" {
-			candidates = append(candidates, q.style+q.layout.Version)
+			candidates = append(candidates, withVersion(q.style, q.layout.Version))
 		}
 		candidates = append(candidates, parent+q.layout.Version)
 	case layout.OldPackage:
@@ -79,6 +85,35 @@ func (q *qualifiers) name(h layout.Home) string {
 			return candidates[i]
 		}
 		candidates = []string{fmt.Sprintf("%s%s%d", parent, path.Base(q.layout.Dir(h)), n)}
+	}
+}
+
+// versionInName is a version in the name of an import: v1beta1 in cachev1beta1.
+var versionInName = regexp.MustCompile(`[vV][0-9]+((alpha|beta)[0-9]+)?`)
+
+// withVersion is the name of an import for a version: in the place of the version that it says, or behind a name that
+// says none.
+func withVersion(name, version string) string {
+	found := versionInName.FindAllStringIndex(name, -1)
+	if found == nil {
+		return name + version
+	}
+	last := found[len(found)-1]
+	return name[:last[0]] + name[last[0]:last[0]+1] + version[1:] + name[last[1]:]
+}
+
+// keepStyle calls the new version's package as the file calls the old one's, if that name is right for it: it says no
+// version, or the new one of the same group, and does not name the old group where there is another.
+func (q *qualifiers) keepStyle() {
+	l := q.layout
+	fits := !versionInName.MatchString(q.style)
+	if l.Group == l.Old.Group {
+		fits = fits || withVersion(q.style, l.Version) == q.style
+	} else {
+		fits = fits && !strings.Contains(strings.ToLower(q.style), source.Identifier(l.GroupWord()))
+	}
+	if fits {
+		q.names[layout.NewPackage] = q.style
 	}
 }
 

@@ -75,6 +75,12 @@ func newlineAt(source []byte, at int) int {
 	return 0
 }
 
+// FollowsEmptyLine reports whether the line of an offset comes after an empty one.
+func FollowsEmptyLine(source []byte, at int) bool {
+	above := source[:bytes.LastIndexByte(source[:at], '\n')+1]
+	return bytes.HasSuffix(above, []byte("\n\n")) || bytes.HasSuffix(above, []byte("\n\r\n"))
+}
+
 // Span is a range of bytes of a file.
 type Span struct{ From, To int }
 

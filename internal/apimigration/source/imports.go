@@ -30,7 +30,7 @@ func (i Import) Spec() string {
 }
 
 // FixImports adds imports to a file, and drops those of removable that it does not mention any more. A new import
-// goes next to the one with the longest common path. The rest of the file keeps every byte.
+// goes next to the one with the longest common path, within parentheses. The rest of the file keeps every byte.
 func FixImports(source []byte, add []Import, removable map[string]string) ([]byte, error) {
 	for _, one := range add {
 		file, fset, err := Parse(source)
@@ -38,8 +38,7 @@ func FixImports(source []byte, add []Import, removable map[string]string) ([]byt
 			return nil, err
 		}
 		if !imports(file, one.Path) {
-			insertion := insertImport(file, func(pos token.Pos) int { return fset.Position(pos).Offset }, one)
-			source = []byte(Splice(source, 0, len(source), []Edit{insertion}))
+			source = []byte(Splice(source, 0, len(source), []Edit{insertImport(fset, file, source, one)}))
 		}
 	}
 	file, fset, err := Parse(source)
@@ -93,34 +92,32 @@ func imports(file *ast.File, importPath string) bool {
 	})
 }
 
-func insertImport(file *ast.File, offset func(token.Pos) int, one Import) Edit {
+// insertImport adds an import to the group of its nearest relative, or in a group of its own.
+func insertImport(fset *token.FileSet, file *ast.File, source []byte, one Import) Edit {
 	kept := file.Imports
-	var beside *ast.ImportSpec
+	var near *ast.ImportSpec
 	longest := -1
 	for _, spec := range kept {
 		other, _ := strconv.Unquote(spec.Path.Value)
 		if n := commonPrefix(other, one.Path); n > longest &&
 			strings.Contains(other, ".") == strings.Contains(one.Path, ".") {
-			beside, longest = spec, n
+			near, longest = spec, n
 		}
 	}
-	if beside == nil && len(kept) > 0 { // a group of its own
-		last := kept[len(kept)-1]
-		if inParentheses(file, last) {
-			return Edit{offset(last.End()), offset(last.End()), "\n\n\t" + one.Spec()}
-		}
-		beside = last
+	between := "\n\t"
+	if near == nil && len(kept) > 0 { // a group of its own
+		near, between = kept[len(kept)-1], "\n\n\t"
 	}
 	switch {
-	case beside == nil:
-		at := offset(file.Name.End())
-		return Edit{at, at, "\n\nimport (\n\t" + one.Spec() + "\n)"}
-	case inParentheses(file, beside):
-		at := offset(beside.Pos())
-		return Edit{at, at, one.Spec() + "\n\t"}
+	case near == nil:
+		return Insert(offset(fset, file.Name.End()), "\n\nimport (\n\t"+one.Spec()+"\n)")
+	case !inParentheses(file, near):
+		from, to := offset(fset, near.Pos()), offset(fset, near.End())
+		return Over(from, to, "(\n\t"+string(source[from:to])+between+one.Spec()+"\n)")
+	case longest < 0:
+		return Insert(offset(fset, near.End()), between+one.Spec())
 	default:
-		at := offset(beside.End())
-		return Edit{at, at, "\nimport " + one.Spec()}
+		return Insert(offset(fset, near.Pos()), one.Spec()+between)
 	}
 }
 
@@ -169,24 +166,18 @@ func Format(before, after []byte) ([]byte, error) {
 	return formatted, nil
 }
 
-// ImportBlock writes imports the way goimports groups them.
-func ImportBlock(list []Import) string {
-	if len(list) == 0 {
-		return ""
-	}
-	var standard, others []string
-	for _, one := range list {
-		if first, _, _ := strings.Cut(one.Path, "/"); strings.Contains(first, ".") {
-			others = append(others, "\t"+one.Spec()+"\n")
-		} else {
-			standard = append(standard, "\t"+one.Spec()+"\n")
+// ImportsOf is the text of a file's imports, with the comments among them; empty without any.
+func ImportsOf(fset *token.FileSet, file *ast.File, source []byte) string {
+	var from, to int
+	for _, decl := range file.Decls {
+		if general, ok := decl.(*ast.GenDecl); ok && general.Tok == token.IMPORT {
+			if from == 0 {
+				from = offset(fset, general.Pos())
+			}
+			to = offset(fset, general.End())
 		}
 	}
-	between := ""
-	if len(standard) > 0 && len(others) > 0 {
-		between = "\n"
-	}
-	return "\nimport (\n" + strings.Join(standard, "") + between + strings.Join(others, "") + ")\n"
+	return string(source[from:to])
 }
 
 // SelectorsIn are the names that stand before a dot in a file.
