@@ -167,6 +167,7 @@ func (s *creation) createDoc(to layout.Home) {
 	if s.Legacy {
 		marker = "// +k8s:deepcopy-gen=package,register"
 	}
+	marker += s.openAPIMarker()
 	parent := s.FolderName(layout.NewPackage)
 	if s.Group != s.Old.Group {
 		parent = s.GroupWord() + " and " + parent
@@ -182,6 +183,21 @@ func (s *creation) createDoc(to layout.Home) {
 	}
 	s.Changes[name] = &changeset.Change{Content: []byte(text + "package " + path.Base(s.Dir(to)) + "\n"),
 		Why: "the package comment, with the markers for generated code"}
+}
+
+// openAPIMarker is the line with the old version's marker for openapi-gen; empty if the package has none.
+func (s *creation) openAPIMarker() string {
+	for _, file := range s.Old.Package.Files {
+		for _, group := range file.Syntax.Comments {
+			for _, comment := range group.List {
+				if group.End() < file.Syntax.Package && source.IsMarker(comment.Text) &&
+					strings.Contains(comment.Text, "+k8s:openapi-gen=") {
+					return "\n" + comment.Text
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // text is the value of a literal, or of a constant of another package, such as that of the group.

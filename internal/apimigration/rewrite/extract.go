@@ -110,6 +110,8 @@ func (s *creation) header(from *project.File, to layout.Home) string {
 	case to == layout.NewPackage:
 		clause.Text = source.Identifier(s.Version)
 	}
+	importComment := string(from.Source[s.Project.Offset(from.Syntax.Name.End()):end])
+	clause.Text += strings.ReplaceAll(importComment, strconv.Quote(s.Old.Package.Path), strconv.Quote(s.ImportPath(to)))
 	edits := []source.Edit{clause}
 	if doc := from.Syntax.Doc; doc != nil && (to != layout.NewPackage || s.InPlace()) { // it describes a version
 		edits = append(edits, source.Over(s.Project.Offset(doc.Pos()), s.Project.Offset(from.Syntax.Package), ""))

@@ -107,9 +107,16 @@ func CommentWords(fset *token.FileSet, file *ast.File, old, with string) []Edit 
 	return edits
 }
 
-// Body is where the code of a file begins, behind its imports, and where its package clause ends.
+// Body is where the code of a file begins, behind its imports, and where its package clause ends, with the comment that
+// says the import path of the package.
 func Body(fset *token.FileSet, file *ast.File) (from, clause int) {
 	clause = offset(fset, file.Name.End())
+	for _, group := range file.Comments {
+		if first := group.List[0]; first.Pos() > file.Name.End() && importComment.MatchString(first.Text) &&
+			line(fset, first.Pos()) == line(fset, file.Name.End()) {
+			clause = offset(fset, first.End())
+		}
+	}
 	from = clause
 	for _, decl := range file.Decls {
 		if general, ok := decl.(*ast.GenDecl); ok && general.Tok == token.IMPORT {
@@ -118,6 +125,9 @@ func Body(fset *token.FileSet, file *ast.File) (from, clause int) {
 	}
 	return from, clause
 }
+
+// importComment is a comment such as import "k8s.io/api/apps/v1".
+var importComment = regexp.MustCompile(`^(//|/\*)\s*import\s+"`)
 
 // IsConstraint reports whether a comment says for which builds a file is.
 func IsConstraint(group *ast.CommentGroup) bool {
