@@ -58,8 +58,8 @@ func try(ctx context.Context, l *layout.Layout, all *edits, counts func(file str
 	if problem := after.NewProblem(l.Project, counts); problem != nil {
 		hint := ""
 		if hasGeneratedImporters(l) && !slices.Equal(l.Request.Consumers, []string{request.ConsumersNone}) {
-			hint = "; generated clients know the old version alone until they are generated again: --consumers none " +
-				"leaves the code that uses them as it is"
+			hint = "; generated code knows the old version alone until it is generated again: --consumers none leaves the " +
+				"code that uses it as it is"
 		}
 		all.Block("", "afterwards the code does not compile: %s%s", problem.Text, hint)
 	}
@@ -70,7 +70,7 @@ func try(ctx context.Context, l *layout.Layout, all *edits, counts func(file str
 func hasGeneratedImporters(l *layout.Layout) bool {
 	return slices.ContainsFunc(l.Project.Packages, func(p *project.Package) bool {
 		return p != l.Old.Package && slices.ContainsFunc(p.Files, func(f *project.File) bool {
-			return f.Generated && source.Imports(f.Syntax, l.Old.Package.Path)
+			return f.Generated && path.Base(f.Path) != project.DeepCopyFile && source.Imports(f.Syntax, l.Old.Package.Path)
 		})
 	})
 }

@@ -57,7 +57,7 @@ func (s *importers) editImporters() error {
 				if err := s.editComparing(pkg, file); err != nil {
 					return err
 				}
-			case len(specs) == 0:
+			case len(specs) == 0 || s.isRegenerated(file):
 			case file.Generated && !s.isDouble(pkg, file):
 				s.lookAtGenerated(file)
 			case slices.ContainsFunc(specs, func(spec *ast.ImportSpec) bool { return file.PackageName(spec) == "." }):
