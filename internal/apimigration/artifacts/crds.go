@@ -100,11 +100,11 @@ func (s *documents) createCRD(ctx context.Context, one *layout.Succession, manif
 	s.Changes[name] = &changeset.Change{Content: []byte(outcome.Text), Why: "the CRD of " +
 		one.Successor.Kind + " in " +
 		s.Group + ", after " + manifest.File}
-	return s.listCRD(manifest.File, name)
+	return s.listNextTo(manifest.File, name, "lists the new CRD")
 }
 
-// listCRD adds a new manifest to the kustomizations that list the old one.
-func (s *documents) listCRD(old, created string) error {
+// listNextTo adds a new manifest to the kustomizations that list the old one.
+func (s *documents) listNextTo(old, created, why string) error {
 	for folder := path.Dir(old); ; folder = path.Dir(folder) {
 		for _, base := range []string{"kustomization.yaml", "kustomization.yml"} {
 			name := path.Join(folder, base)
@@ -116,7 +116,7 @@ func (s *documents) listCRD(old, created string) error {
 				content = known.Content
 			}
 			if text, ok := listBeside(string(content), folder, old, created); ok {
-				s.Changes[name] = &changeset.Change{Content: []byte(text), Why: "lists the new CRD"}
+				s.Changes[name] = &changeset.Change{Content: []byte(text), Why: why}
 			}
 		}
 		if folder == "." {

@@ -155,6 +155,9 @@ func edit(ctx context.Context, l *layout.Layout) (*edits, error) {
 			hooks = result.Changes
 			return result, err
 		},
+		func(l *layout.Layout, before changeset.Set) (changeset.Result, error) {
+			return artifacts.Samples(ctx, l, before)
+		},
 		rewrite.Removal,
 	} {
 		if err := add(step(l, all.Changes)); err != nil {
