@@ -43,7 +43,8 @@ differs is converted, or is listed in the test as a field that only one version 
 such fields.
 
 scaffold changes no existing file, and a second run writes nothing. It type-checks the code before it writes it; --diff
-shows the code even if it does not compile. Exit codes: 0 done, even if fields differ; 1 error.`,
+shows the code even if it does not compile, or if the module lacks a package that it imports. Exit codes: 0 done, even
+if fields differ; 1 error.`,
 		Example: `  api-migrator convert scaffold --kind Widget --diff
   api-migrator convert scaffold --kind Widget --hub widgets.example.com/v2
   go test ./api/...`,
@@ -61,6 +62,7 @@ shows the code even if it does not compile. Exit codes: 0 done, even if fields d
 			plan, err := convert.Make(command.Context(), dir, request)
 			if diff && plan != nil { // also of code that does not compile
 				_, wrong := io.WriteString(streams.patches, plan.Patch())
+				showMissing(streams, plan)
 				return errors.Join(err, wrong)
 			}
 			if err != nil {
@@ -81,6 +83,14 @@ shows the code even if it does not compile. Exit codes: 0 done, even if fields d
 	set.BoolVar(&diff, "diff", false, "show a patch, and write nothing")
 	set.StringVarP(&output, "output", "o", output, "text or json")
 	return command
+}
+
+// showMissing says below a patch what writing it needs.
+func showMissing(streams Streams, plan *convert.Plan) {
+	if plan.Missing == nil {
+		return
+	}
+	fmt.Fprintf(streams.Err, "note: the code is not type-checked: %v\nNext: %s\n", plan.Missing, plan.Missing.Try)
 }
 
 func showConversion(streams Streams, output string, plan *convert.Plan) error {

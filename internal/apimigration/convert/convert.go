@@ -7,7 +7,7 @@
 // What is not rote it lists, in its plan and as a TODO in the code; it never guesses a conversion and never leaves a
 // field out silently. It changes no file: what a person has written stays, and only files that are missing are
 // created. Invariants: the same tree and request give the same plan; what is written has been type-checked before,
-// with the whole project; an error writes nothing.
+// with the whole project; an error writes nothing. A plan can be made without the libraries that its files import.
 package convert
 
 import (
@@ -54,7 +54,10 @@ type Plan struct {
 	Files []File `json:"files"`
 	// Tests are the commands that run the tests, after one that vendors what the new files import, where that is usual.
 	Tests []string `json:"tests"`
-	root  string
+	// Missing says which package the files import that the module cannot: they have not been type-checked, and Write
+	// refuses. nil if there is none.
+	Missing *hint.Error `json:"-"`
+	root    string
 }
 
 // File is one that is created.
@@ -64,7 +67,7 @@ type File struct {
 }
 
 // Make decides for the project in dir. It writes nothing. Where the code would not compile, the plan comes with the
-// error, to be looked at.
+// error, to be looked at. A library that is missing is no error here (Plan.Missing).
 func Make(ctx context.Context, dir string, request Request) (*Plan, error) {
 	p, err := project.Load(ctx, dir)
 	if err == nil {
@@ -77,12 +80,12 @@ func Make(ctx context.Context, dir string, request Request) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	libraries, err := findLibraries(ctx, p.Workspace, hub.Package.Dir)
+	libraries, missing, err := findLibraries(ctx, p.Workspace, hub.Package.Dir)
 	if err != nil {
 		return nil, err
 	}
 	plan := &Plan{Kind: request.Kind, Group: hub.Group, Hub: hub.Version, Spokes: []Spoke{}, Files: []File{},
-		Tests: []string{}, root: p.Root}
+		Tests: []string{}, Missing: missing, root: p.Root}
 	s := &scaffold{project: p, request: request, hub: hub, versions: append([]*project.Version{hub}, spokes...),
 		libraries: libraries, plan: plan}
 	if err := s.addHub(); err != nil {
@@ -95,22 +98,14 @@ func Make(ctx context.Context, dir string, request Request) (*Plan, error) {
 	}
 	slices.SortFunc(plan.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	if len(plan.Files) == 0 {
+		plan.Missing = nil
 		return plan, nil
 	}
 	if p.Workspace.Vendored(p.Workspace.ModuleOf(hub.Package.Dir)) {
 		plan.Tests = append([]string{goCommand(p.Workspace, hub.Package.Dir) + " mod vendor"}, plan.Tests...)
 	}
-	files := map[string][]byte{}
-	for _, file := range plan.Files {
-		files[file.Path] = []byte(file.Content)
-	}
-	with, err := project.LoadWith(ctx, p.Workspace, files)
-	if err == nil {
-		err = with.Compiles()
-	}
-	if known := (*hint.Error)(nil); errors.As(err, &known) {
-		return plan, hint.Errorf(request.command()+" --diff", "with the conversion of %s added, %s",
-			request.Kind, known.Error())
+	if plan.Missing == nil {
+		err = s.typeCheck(ctx)
 	}
 	return plan, err
 }
@@ -127,6 +122,23 @@ type scaffold struct {
 
 func (s *scaffold) add(name string, content []byte) {
 	s.plan.Files = append(s.plan.Files, File{Path: name, Content: string(content)})
+}
+
+// typeCheck is an error where the project does not compile with the plan's files.
+func (s *scaffold) typeCheck(ctx context.Context) error {
+	files := map[string][]byte{}
+	for _, file := range s.plan.Files {
+		files[file.Path] = []byte(file.Content)
+	}
+	with, err := project.LoadWith(ctx, s.project.Workspace, files)
+	if err == nil {
+		err = with.Compiles()
+	}
+	if known := (*hint.Error)(nil); errors.As(err, &known) {
+		return hint.Errorf(s.request.command()+" --diff", "with the conversion of %s added, %s", s.request.Kind,
+			known.Error())
+	}
+	return err
 }
 
 // addHub gives the hub its method, if it lacks it.

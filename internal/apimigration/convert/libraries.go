@@ -45,14 +45,17 @@ type library struct {
 		Main          bool
 	}
 	Error *struct{ Err string }
+	// Broken is the first package that the module cannot import, of this one and those that it imports and no package
+	// before it did.
+	Broken string `json:"-"`
 }
 
-// findLibraries asks for the packages that generated code imports, and refuses a module that lacks one. They come in
-// the versions that the module requires, which `go get` without a version would raise.
-func findLibraries(ctx context.Context, workspace *project.Workspace, dir string) (libraries, error) {
+// findLibraries asks for the packages that generated code imports, and says which one the module lacks, or nil. They
+// come in the versions that the module requires, which `go get` without a version would raise.
+func findLibraries(ctx context.Context, workspace *project.Workspace, dir string) (libraries, *hint.Error, error) {
 	found, err := list(ctx, workspace, dir, conversionPackage, fuzzerPackage, metaFuzzerPackage)
 	if err != nil {
-		return libraries{}, err
+		return libraries{}, nil, err
 	}
 	fuzz := randfillPackage
 	for _, one := range found {
@@ -61,8 +64,16 @@ func findLibraries(ctx context.Context, workspace *project.Workspace, dir string
 			fuzz = gofuzzPackage
 		}
 	}
-	_, err = list(ctx, workspace, dir, fuzz)
-	return libraries{fuzz: fuzz}, err
+	filler, err := list(ctx, workspace, dir, fuzz)
+	if err != nil {
+		return libraries{}, nil, err
+	}
+	for _, one := range append(found, filler...) {
+		if one.Broken != "" {
+			return libraries{fuzz: fuzz}, missing(workspace, dir, one), nil
+		}
+	}
+	return libraries{fuzz: fuzz}, nil, nil
 }
 
 // list finds packages with everything that they import.
@@ -104,9 +115,7 @@ func list(ctx context.Context, workspace *project.Workspace, dir string, names .
 			broken = one.ImportPath
 		}
 		if !one.DepOnly { // it comes after what it imports
-			if broken != "" {
-				return nil, missing(workspace, dir, one, broken)
-			}
+			one.Broken, broken = broken, ""
 			found = append(found, one)
 		}
 	}
@@ -138,11 +147,11 @@ func requirements(workspace *project.Workspace, dir string) (map[string]bool, er
 	return required, nil
 }
 
-func missing(workspace *project.Workspace, dir string, wanted library, broken string) error {
+func missing(workspace *project.Workspace, dir string, wanted library) *hint.Error {
+	const need = "the conversion and its test need the package %s, but "
 	if !workspace.HasModules() {
-		return hint.Errorf("dep ensure -add "+wanted.ImportPath,
-			"the conversion and its test need the package %s, but %s is neither vendored nor below GOPATH",
-			wanted.ImportPath, broken)
+		return &hint.Error{Try: "dep ensure -add " + wanted.ImportPath,
+			Err: fmt.Errorf(need+"%s is neither vendored nor below GOPATH", wanted.ImportPath, wanted.Broken)}
 	}
 	get := goCommand(workspace, dir) + " get " + wanted.ImportPath
 	if wanted.Module != nil && wanted.Module.Version != "" {
@@ -151,8 +160,8 @@ func missing(workspace *project.Workspace, dir string, wanted library, broken st
 	if workspace.Vendored(workspace.ModuleOf(dir)) {
 		get += " && " + goCommand(workspace, dir) + " mod vendor"
 	}
-	return hint.Errorf(get, "the conversion and its test need the package %s, but go.mod and go.sum do not give %s",
-		wanted.ImportPath, broken)
+	return &hint.Error{Try: get,
+		Err: fmt.Errorf(need+"go.mod and go.sum do not give %s", wanted.ImportPath, wanted.Broken)}
 }
 
 // goCommand is the go command for the module of a folder, to be run in the project's root.

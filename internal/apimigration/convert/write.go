@@ -15,7 +15,11 @@ import (
 )
 
 // Write creates the plan's files: all of them, or after an error none. What is there meanwhile is not written over.
+// Where the module lacks a library, the error is Missing.
 func (p *Plan) Write() error {
+	if p.Missing != nil {
+		return p.Missing
+	}
 	return tree.Folder(p.root).Write(p.write)
 }
 
