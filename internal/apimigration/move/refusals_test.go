@@ -84,7 +84,7 @@ func TestRequestsThatCannotBeMeantAreRefused(t *testing.T) {
 		want  string
 	}{
 		"unknown version": {with(func(r *request.Request) { r.From = "operators.example.com/v7" }),
-			"no package defines the API version"},
+			"defines the API version operators.example.com/v7; there are: operators.example.com/v1"},
 		"unknown kind": {with(func(r *request.Request) { r.Kinds[0] = "Catalog" }),
 			"has no kind Catalog; it has: CatalogSourceConfig, OperatorGroup"},
 		"version exists": {with(func(r *request.Request) { r.To = r.From }), "exists already"},
