@@ -21,6 +21,11 @@ const (
 // mostBehind bounds how much time a server that got no requests may make up for.
 const mostBehind = time.Second
 
+// startTogether is how long after Spread no server gets more than twice the concurrency of another one. Each law finds its
+// own concurrency, and the first to grow would get most requests before the others have begun. After this time a server
+// that does not answer, or slowly, slows its own share only.
+const startTogether = 2 * time.Second
+
 // lane is the load of one API server. Each server has a law of its own, so that a slow one slows its own share only
 // (I7).
 type lane struct {
@@ -72,7 +77,7 @@ func (l *lane) nextToken(now time.Time) time.Duration {
 func (p *Pacer) Spread(servers int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lanes = nil
+	p.lanes, p.spread = nil, time.Now()
 	for i := range servers {
 		p.lanes = append(p.lanes, newLane(i+1, (p.limits.InFlight+servers-1)/servers, time.Now()))
 	}
@@ -123,7 +128,7 @@ func (p *Pacer) pick(now time.Time) (best *lane, wait time.Duration) {
 	for _, l := range p.lanes {
 		busiest = max(busiest, l.busy)
 	}
-	reachable := false
+	reachable, most := false, p.mostConcurrency(now)
 	for _, l := range p.lanes {
 		left := max(l.gate.left(), l.nextToken(now))
 		if now.Before(l.avoidedUntil) {
@@ -138,7 +143,7 @@ func (p *Pacer) pick(now time.Time) (best *lane, wait time.Duration) {
 			}
 			continue
 		}
-		if l.inFlight < l.law.limit && (best == nil || l.inFlight < best.inFlight ||
+		if l.inFlight < min(l.law.limit, most) && (best == nil || l.inFlight < best.inFlight ||
 			l.inFlight == best.inFlight && l.busy < best.busy) {
 			best = l
 		}
@@ -150,6 +155,20 @@ func (p *Pacer) pick(now time.Time) (best *lane, wait time.Duration) {
 		return p.first(now)
 	}
 	return best, wait
+}
+
+// mostConcurrency returns how many requests one server may have in flight, whatever its law allows. The lock is held.
+func (p *Pacer) mostConcurrency(now time.Time) int {
+	most := p.limits.InFlight
+	if now.Sub(p.spread) > startTogether {
+		return most
+	}
+	for _, l := range p.lanes {
+		if !now.Before(l.avoidedUntil) {
+			most = min(most, 2*l.law.limit)
+		}
+	}
+	return most
 }
 
 // Avoid says that no answer came to a request, or one that another server did not give. Its server gets no request for a

@@ -66,6 +66,7 @@ type Pacer struct {
 	mu       sync.Mutex
 	bytes    bandwidth
 	lanes    []*lane       // of the servers of Spread
+	spread   time.Time     // when Spread was called
 	inFlight int           // in all lanes
 	changed  chan struct{} // closed and replaced whenever a request that waits may be able to start
 	stats    Stats
