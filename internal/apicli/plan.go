@@ -22,7 +22,7 @@ func newPlanCommand(streams Streams) *cobra.Command {
 	asked := request.Request{
 		Storage: request.StorageNew, Shared: request.SharedPackage, Old: request.OldKeep,
 		Unexported: request.UnexportedInternal,
-		Consumers:  []string{request.ConsumersAll}, CRDName: string(crd.Auto),
+		Consumers:  []string{request.ConsumersAll}, CRDName: string(crd.Auto), Strings: request.StringsReport,
 	}
 	var dir, out string
 	var assign map[string]string
@@ -112,6 +112,9 @@ plan exits with 2 if the plan has blockers.`,
 		"name of the manifests' files: auto (a name that says a version, such as "+
 			"operators_v1_catalogsourceconfig_crd.yaml, becomes <group>_<plural>_crd.yaml), keep, canonical "+
 			"(<group>_<plural>.yaml) or sdk (<group>_<plural>_crd.yaml)")
+	flags.StringVar(&asked.Strings, "strings", asked.Strings,
+		"what becomes of string literals, documents and examples that name the old version: report (they are findings) or "+
+			"rewrite (those that certainly mean the kinds that move name the new version)")
 	flags.StringVar(&out, "out", "", "write the plan to this file instead of the standard output")
 	return command
 }
@@ -163,6 +166,7 @@ func checkChoices(command *cobra.Command, asked request.Request) error {
 			request.SharedDuplicate}},
 		{"old", asked.Old, []string{request.OldKeep, request.OldWrap, request.OldAlias, request.OldRemove}},
 		{"unexported", asked.Unexported, []string{request.UnexportedInternal, request.UnexportedExport}},
+		{"strings", asked.Strings, []string{request.StringsReport, request.StringsRewrite}},
 	} {
 		if err := choice(command, one.flag, one.value, one.values...); err != nil {
 			return err

@@ -5,9 +5,7 @@ package artifacts
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
@@ -46,29 +44,13 @@ func (s *documents) origins(manifests []project.Manifest) (map[string]origin, er
 		if err != nil {
 			return nil, err
 		}
-		one := origin{header: saysGenerated(string(content))}
+		one := origin{header: project.SaysGenerated(string(content))}
 		if i := slices.IndexFunc(recipes, func(r recipe) bool { return r.writes(manifest.File) }); i >= 0 {
 			one.run, one.tool = recipes[i].run, recipes[i].tool
 		}
 		found[manifest.File] = one
 	}
 	return found, nil
-}
-
-var generatedHeader = regexp.MustCompile(`(?i)\bdo not edit\b|\bauto-?generated\b|\bgenerated (by|from)\b`)
-
-// saysGenerated reads the comments at the beginning of a manifest.
-func saysGenerated(text string) bool {
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if line != "" && line != "---" && !strings.HasPrefix(line, "#") {
-			return false
-		}
-		if generatedHeader.MatchString(line) {
-			return true
-		}
-	}
-	return false
 }
 
 // hasSource reports whether each kind that moves and is in a file is in another file too, which its author or

@@ -5,6 +5,7 @@ package mention
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"go/ast"
 	"go/token"
@@ -24,8 +25,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
-// What a text says of the old version. Nothing of it is changed: only a person knows whether it means the objects of
-// today, or those of tomorrow.
+// What a text says of the old version. What is reported is not changed: only a person knows whether it means the objects
+// of today, or those of tomorrow.
 const (
 	mentionVersion = "names %s"
 	mentionLiteral = "has %s in a string, which no compiler checks"
@@ -160,6 +161,7 @@ func others(lines []int) string {
 // mentionsInGo looks into strings and composite literals.
 func (s *Reader) mentionsInGo(pkg *project.Package, file *project.File, seen sightings) {
 	version, webhook := s.versionPattern(), s.webhookPattern()
+	restated := s.Restated(pkg, file)
 	var within *ast.CompositeLit     // whose strings have been taken together
 	tags := map[*ast.BasicLit]bool{} // of fields; they name no version
 	ast.Inspect(file.Syntax, func(node ast.Node) bool {
@@ -190,7 +192,7 @@ func (s *Reader) mentionsInGo(pkg *project.Package, file *project.File, seen sig
 			if tags[node] {
 				return true
 			}
-			value, err := strconv.Unquote(node.Value)
+			value, err := strconv.Unquote(cmp.Or(restated[node], node.Value))
 			inside := within != nil && within.Pos() <= node.Pos() && node.End() <= within.End()
 			if err != nil || node.Kind != token.STRING || inside || s.isAnchor(node.Pos()) {
 				return true

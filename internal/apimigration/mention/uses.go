@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package mention finds where a project names the old version and no compiler checks it: in strings, manifests and
-// documents, in values such as SchemeGroupVersion, and in names of Go code. It changes nothing: only a person knows
-// whether the objects of today or those of tomorrow are meant.
+// documents, in values such as SchemeGroupVersion, and in names of Go code. It changes nothing. Of most mentions only a
+// person knows whether the objects of today or those of tomorrow are meant; it tells which texts are certain, and what
+// they are for the new version.
 package mention
 
 import (

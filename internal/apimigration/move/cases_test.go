@@ -39,6 +39,7 @@ type caseOptions struct {
 	Old        string   `json:"old,omitempty"`
 	Unexported string   `json:"unexported,omitempty"`
 	Consumers  []string `json:"consumers,omitempty"`
+	Strings    string   `json:"strings,omitempty"`
 	// Remedy is the change that the blocker proposes. With it, a plan for the same code has no blocker.
 	Remedy *caseOptions `json:"remedy,omitempty"`
 }
@@ -50,7 +51,7 @@ func (o caseOptions) request(t *testing.T) request.Request {
 		t.Fatalf("the project is %q, want guide or kubebuilder", o.Project)
 	}
 	asked.To, asked.ToKind = cmp.Or(o.To, asked.To), o.ToKind
-	asked.Shared, asked.Old = o.Shared, o.Old
+	asked.Shared, asked.Old, asked.Strings = o.Shared, o.Old, o.Strings
 	asked.Unexported = cmp.Or(o.Unexported, asked.Unexported)
 	if o.Kinds != nil {
 		asked.Kinds = o.Kinds

@@ -133,7 +133,7 @@ func edit(ctx context.Context, l *layout.Layout) (*edits, error) {
 		return nil, err
 	}
 	uses := mention.NewReader(l)
-	var hooks changeset.Set
+	reread := changeset.Set{}
 	for _, step := range []func(*layout.Layout, changeset.Set) (changeset.Result, error){
 		func(l *layout.Layout, before changeset.Set) (changeset.Result, error) {
 			return rewrite.Old(l, before, whole)
@@ -152,30 +152,35 @@ func edit(ctx context.Context, l *layout.Layout) (*edits, error) {
 		},
 		func(l *layout.Layout, before changeset.Set) (result changeset.Result, err error) {
 			result, err = webhook.Change(ctx, l, before)
-			hooks = result.Changes
+			reread.Add(result.Changes)
 			return result, err
 		},
 		func(l *layout.Layout, before changeset.Set) (changeset.Result, error) {
 			return artifacts.Samples(ctx, l, before)
 		},
 		rewrite.Removal,
+		func(l *layout.Layout, before changeset.Set) (result changeset.Result, err error) {
+			result, err = rewrite.Texts(ctx, l, before, uses)
+			reread.Add(result.Changes)
+			return result, err
+		},
 	} {
 		if err := add(step(l, all.Changes)); err != nil {
 			return nil, err
 		}
 	}
 	checkUnread(l, all)
-	if err := mentions(ctx, uses, hooks, all); err != nil {
+	if err := mentions(ctx, uses, reread, all); err != nil {
 		return nil, err
 	}
 	checkLinks(l, all)
 	return all, nil
 }
 
-// mentions reports what names the old version and is not changed. hooks are the files that refer to webhooks which are
-// served under another path.
-func mentions(ctx context.Context, uses *mention.Reader, hooks changeset.Set, all *edits) error {
-	found, err := uses.Mentions(ctx, hooks)
+// mentions reports what names the old version and is not changed. reread are files in which some of it has changed:
+// those that refer to webhooks which are served under another path, and texts.
+func mentions(ctx context.Context, uses *mention.Reader, reread changeset.Set, all *edits) error {
+	found, err := uses.Mentions(ctx, reread)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -141,4 +142,20 @@ func crdsIn(file string, document []byte) []Manifest {
 		manifest.Versions, manifest.Storage = []string{crd.Spec.Version}, crd.Spec.Version
 	}
 	return []Manifest{manifest}
+}
+
+var generatedHeader = regexp.MustCompile(`(?i)\bdo not edit\b|\bauto-?generated\b|\bgenerated (by|from)\b`)
+
+// SaysGenerated reports whether the comments at the beginning of a manifest say that a program writes it.
+func SaysGenerated(text string) bool {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line != "" && line != "---" && !strings.HasPrefix(line, "#") {
+			return false
+		}
+		if generatedHeader.MatchString(line) {
+			return true
+		}
+	}
+	return false
 }

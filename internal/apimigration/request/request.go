@@ -51,6 +51,12 @@ const (
 	ConsumersNone = "none"
 )
 
+// What becomes of texts that name the old version, in string literals, documents and examples.
+const (
+	StringsReport  = "report"  // they stay, and are findings
+	StringsRewrite = "rewrite" // those that certainly mean kinds that move name the new version
+)
+
 // Request says what to move where.
 type Request struct {
 	Kinds []string `yaml:"kinds"`
@@ -79,6 +85,8 @@ type Request struct {
 	Leave []string `yaml:"leave,omitempty"`
 	// CRDName says how the manifests that get the new version are called: a crd.Naming. Empty means crd.Auto.
 	CRDName string `yaml:"crdName"`
+	// Strings is StringsReport or StringsRewrite. Empty means StringsReport.
+	Strings string `yaml:"strings,omitempty"`
 }
 
 // WithDefaults fills in what is empty.
@@ -164,6 +172,10 @@ func (r Request) Check(p *project.Project) (*project.Version, error) {
 	case r.Old == OldRemove && r.Storage == StorageOld:
 		return nil, hint.Errorf("api-migrator plan --old wrap --storage old",
 			"the old version cannot be the storage version when its code is removed: nothing would carry the marker")
+	}
+	if r.Strings == StringsRewrite && (r.ToKind != "" || !strings.HasPrefix(r.To, versions[at].Group+"/")) {
+		return nil, hint.Errorf("api-migrator plan --strings report",
+			"strings cannot be rewritten for another CRD: the old one stays, and only you know which of the two they mean")
 	}
 	old := versions[at]
 	for _, kind := range r.Kinds {

@@ -14,14 +14,18 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 )
 
-// editComparing edits a file that does not name the old version: it compares with variables of other files, or with
-// literals.
+// editComparing edits a file that does not import the old version: it compares with variables of other files, or with
+// literals, or has texts that name it.
 func (s *importers) editComparing(pkg *project.Package, file *project.File) error {
 	i := &importer{importers: s, pkg: pkg, file: file}
 	i.q = s.qualifiersOf(pkg.Types, file, s.styleIn(pkg))
+	why := "accepts both versions"
+	if i.restate() && len(s.uses.Comparisons(pkg)[file]) == 0 {
+		why = whyTexts
+	}
 	i.acceptBoth()
 	text := []byte(source.Splice(file.Source, 0, len(file.Source), i.edits))
-	return s.rewrite(file, text, i.q, nil, "accepts both versions")
+	return s.rewrite(file, text, i.q, nil, why)
 }
 
 // styleIn is how files of a package call the old version.

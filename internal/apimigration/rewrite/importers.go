@@ -53,7 +53,7 @@ func (s *importers) editImporters() error {
 			specs := source.ImportSpecs(file.Syntax, s.Old.Package.Path)
 			named := slices.ContainsFunc(specs, func(spec *ast.ImportSpec) bool { return file.PackageName(spec) != "_" })
 			switch {
-			case !named && len(compared[file]) > 0:
+			case !named && (len(compared[file]) > 0 || len(s.uses.Restated(pkg, file)) > 0):
 				if err := s.editComparing(pkg, file); err != nil {
 					return err
 				}
@@ -124,6 +124,7 @@ func (s *importers) editImporter(pkg *project.Package, file *project.File, specs
 	for _, one := range uses {
 		i.editUse(one)
 	}
+	i.restate()
 	if len(i.edits) == 0 && len(s.uses.Comparisons(pkg)[file]) == 0 {
 		return nil
 	}
