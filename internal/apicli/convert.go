@@ -115,6 +115,12 @@ func showConversion(streams Streams, output string, plan *convert.Plan) error {
 		for _, field := range spoke.Differing {
 			fmt.Fprintf(out, "    %s\t%s\n", field.Path, field.How)
 		}
+		if len(spoke.Empty) > 0 {
+			fmt.Fprintf(out, "  missing or empty values change in %d fields\n", len(spoke.Empty))
+		}
+		for _, field := range spoke.Empty {
+			fmt.Fprintf(out, "    %s\t%s\n", field.Path, field.How)
+		}
 	}
 	if len(plan.Files) > 0 {
 		fmt.Fprintln(out)

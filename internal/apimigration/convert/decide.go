@@ -51,6 +51,9 @@ type field struct {
 	selector string // as in Go: "Size", or "Common.Size" through an embedded struct that is exported
 	json     string // the name in JSON, or else in Go
 	embedded bool   // its JSON has no name of its own
+	ignored  bool   // it is not in JSON
+	// omitEmpty and omitZero are the options of its tag.
+	omitEmpty, omitZero bool
 }
 
 // function converts in one direction.
@@ -238,9 +241,12 @@ func fieldsOf(named types.Type, prefix string) []field {
 	var fields []field
 	for i := range structure.NumFields() {
 		variable := structure.Field(i)
-		name, _, _ := strings.Cut(reflect.StructTag(structure.Tag(i)).Get("json"), ",")
+		tag := reflect.StructTag(structure.Tag(i)).Get("json")
+		name, rest, _ := strings.Cut(tag, ",")
+		options := strings.Split(rest, ",")
 		one := field{variable: variable, selector: prefix + variable.Name(), json: name,
-			embedded: variable.Embedded() && name == ""}
+			embedded: variable.Embedded() && name == "", ignored: tag == "-",
+			omitEmpty: slices.Contains(options, "omitempty"), omitZero: slices.Contains(options, "omitzero")}
 		if name == "" || name == "-" {
 			one.json = variable.Name()
 		}

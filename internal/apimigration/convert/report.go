@@ -19,6 +19,8 @@ type Spoke struct {
 	// lost.
 	Rote      []Field `json:"rote"`
 	Differing []Field `json:"differing"`
+	// Empty are fields that both versions have, whose missing or empty values change or are lost between them.
+	Empty []Field `json:"empty"`
 	// Same: every field is in both versions, under the same name. Conversion strategy None may do, without any code.
 	Same bool `json:"same"`
 	// File is where its conversion is, or is to be written; Skipped says why it is not.
@@ -36,6 +38,7 @@ type Field struct {
 type survey struct {
 	spokeName, hubName string // of the versions
 	rote, differing    []Field
+	empty              []Field
 	renamed            bool // a field has another name in JSON
 	spokeKeys, hubKeys map[string][]string
 	keys               func(*types.Var) []string // of a list
@@ -51,6 +54,7 @@ func (s *survey) pair(p *pair, spokePath, hubPath string) {
 	for _, m := range p.matches {
 		spoke, hub := under(spokePath, m.spoke), under(hubPath, m.hub)
 		s.renamed = s.renamed || m.spoke.json != m.hub.json
+		s.noteEmpty(m, both(spoke, hub))
 		if m.route.way == wayNone {
 			s.differing = append(s.differing, Field{both(spoke, hub),
 				fmt.Sprintf("%s in %s, %s in %s", short(m.route.spoke), s.spokeName, short(m.route.hub), s.hubName)})
@@ -66,6 +70,23 @@ func (s *survey) pair(p *pair, spokePath, hubPath string) {
 		s.differing = append(s.differing, Field{under(hubPath, one), "only in " + s.hubName})
 	}
 	s.within = s.within[:len(s.within)-1]
+}
+
+// noteEmpty notes what becomes of a field without a value.
+func (s *survey) noteEmpty(m match, path string) {
+	how := ""
+	if m.route.way == wayNone {
+		how = pointerLoss(m, s.spokeName, s.hubName)
+	} else {
+		spoke, known := emptinessOf(m.spoke)
+		hub, alsoKnown := emptinessOf(m.hub)
+		if known && alsoKnown {
+			how = emptyChanges(spoke, hub, s.spokeName, s.hubName)
+		}
+	}
+	if how != "" {
+		s.empty = append(s.empty, Field{path, how})
+	}
 }
 
 // list notes which keys identify the elements of a list.

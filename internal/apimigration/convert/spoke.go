@@ -40,7 +40,7 @@ func (s *scaffold) addSpoke(version *project.Version) error {
 	look.pair(root, "", "")
 	from, name := s.siblings(version)
 	spoke := Spoke{Version: version.Version, Rote: look.rote,
-		Differing: append([]Field{}, look.differing...), File: name + ".go"}
+		Differing: append([]Field{}, look.differing...), Empty: append([]Field{}, look.empty...), File: name + ".go"}
 	spoke.Same = len(look.differing) == 0 && !look.renamed
 	defer func() { s.plan.Spokes = append(s.plan.Spokes, spoke) }()
 	if hasMethod(version, s.request.Kind, "ConvertTo") {
