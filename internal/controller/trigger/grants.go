@@ -34,8 +34,12 @@ type grants struct {
 	role string
 }
 
-// guardProbe is an annotation that only dry runs contain.
-const guardProbe = "migration.k8s.io/is-the-guard-in-force"
+const (
+	// guardProbe is an annotation that only dry runs contain.
+	guardProbe = "migration.k8s.io/is-the-guard-in-force"
+	// grantPolicy is the ValidatingAdmissionPolicy of the guard that refuses it.
+	grantPolicy = "kube-migrator-worker-grant"
+)
 
 // admissionGroup contains the resources that admission policies cannot guard.
 const admissionGroup = "admissionregistration.k8s.io"
@@ -88,11 +92,11 @@ func (g grants) verifyGuard(ctx context.Context, path string, role rbacv1.Cluste
 	metav1.SetMetaDataAnnotation(&role.ObjectMeta, guardProbe, "true")
 	err := g.put(ctx, path, role, metav1.DryRunAll)
 	if err == nil {
-		return fmt.Errorf("%w: the API server allows the controller to annotate ClusterRole %s, which a "+
-			"ValidatingAdmissionPolicy forbids", errUnguarded, g.role)
+		return fmt.Errorf("%w: the API server allows the controller to annotate ClusterRole %s, which "+
+			"ValidatingAdmissionPolicy %s forbids", errUnguarded, g.role, grantPolicy)
 	}
 	status := apierrors.APIStatus(nil)
-	if errors.As(err, &status) && strings.Contains(status.Status().Message, "ValidatingAdmissionPolicy '") {
+	if errors.As(err, &status) && strings.Contains(status.Status().Message, "ValidatingAdmissionPolicy '"+grantPolicy+"'") {
 		return nil
 	}
 	return fmt.Errorf("verify the guard by a dry run for ClusterRole %s: %w", g.role, err)
