@@ -47,8 +47,8 @@ type metrics struct {
 	follows bool
 
 	mu sync.Mutex
-	// named are the migrations of each resource that has series.
-	named map[string]map[types.UID]bool
+	// named are the migrations of each resource that has series, with the time of their creation.
+	named map[string]map[types.UID]time.Time
 	// counted is how many objects of a generation have been added to migrated: later attempts continue the count.
 	counted map[string]int64
 }
@@ -81,7 +81,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		state: gauge("migration_state", "1 for the state that the migration is in; absent for others.", "state"),
 		failed: gauge("last_run_failed", "1 while the last run that has ended is one that failed, by reason; absent "+
 			"otherwise.", "reason"),
-		named: map[string]map[types.UID]bool{}, counted: map[string]int64{},
+		named: map[string]map[types.UID]time.Time{}, counted: map[string]int64{},
 	}
 	for _, c := range m.collectors() {
 		if err := registry.Register(c); err != nil {
@@ -160,10 +160,10 @@ func (m *metrics) label(migration *v1alpha1.StorageVersionMigration) (name strin
 		return otherResources, false
 	}
 	if all == nil {
-		all = map[types.UID]bool{}
+		all = map[types.UID]time.Time{}
 		m.named[name] = all
 	}
-	all[migration.UID] = true
+	all[migration.UID] = migration.CreationTimestamp.Time
 	return name, true
 }
 
@@ -178,7 +178,9 @@ func (m *metrics) repeat(migration *v1alpha1.StorageVersionMigration, now time.T
 		"gone": p.Gone, "failed": p.Failed} {
 		m.objects.WithLabelValues(name, state).Set(float64(n))
 	}
-	m.showState(name, &migration.Status)
+	if m.isNewest(name, migration.UID) {
+		m.showState(name, &migration.Status)
+	}
 	m.remaining.WithLabelValues(name).Set(float64(max(0, p.Total-p.Done)))
 	m.rate.WithLabelValues(name).Set(float64(p.ObjectsPerSecond))
 	if end := p.CompletionTime.Time; !p.StartTime.IsZero() {
@@ -187,6 +189,17 @@ func (m *metrics) repeat(migration *v1alpha1.StorageVersionMigration, now time.T
 		}
 		m.duration.WithLabelValues(name).Set(max(0, end.Sub(p.StartTime.Time)).Truncate(time.Second).Seconds())
 	}
+}
+
+// isNewest reports whether no migration of the resource is newer: a failure that another migration has made good since
+// must not count.
+func (m *metrics) isNewest(name string, uid types.UID) bool {
+	for _, created := range m.named[name] {
+		if created.After(m.named[name][uid]) {
+			return false
+		}
+	}
+	return true
 }
 
 // showState exports the state of a migration. A run that fails is followed by another attempt, in which the failure of

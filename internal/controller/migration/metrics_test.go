@@ -82,6 +82,15 @@ func TestAFailedRunCountsUntilAnAttemptSucceeds(t *testing.T) {
 			t.Errorf("in the state %s (-want +got):\n%s", step.phase, diff)
 		}
 	}
+	older := migration.DeepCopy()
+	older.UID, older.CreationTimestamp, older.Status.State = "0", metav1.Unix(1, 0), v1alpha1.PhaseFailed
+	migration.CreationTimestamp, migration.Status.State = metav1.Unix(2, 0), v1alpha1.PhaseSucceeded
+	m.noted(migration)
+	m.noted(older)
+	if diff := cmp.Diff([]string{"state=Succeeded"}, seriesOf(t, registry)); diff != "" {
+		t.Errorf("an older migration counts (-want +got):\n%s", diff)
+	}
+	m.gone(older)
 	m.gone(migration)
 	if left := seriesOf(t, registry); left != nil {
 		t.Errorf("of a migration that was deleted %v are left", left)
