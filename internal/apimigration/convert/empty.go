@@ -105,15 +105,16 @@ func (e emptiness) to(other emptiness, state string) string {
 }
 
 // emptyChanges says what becomes of a field without a value, for a field that both versions have in the same shape. It
-// is empty where nothing changes.
-func emptyChanges(spoke, hub emptiness, spokeName, hubName string) string {
+// is empty where nothing changes. isLost: one of its states does not come back.
+func emptyChanges(spoke, hub emptiness, spokeName, hubName string) (change string, isLost bool) {
 	var said []string
 	told := map[[2]string]bool{} // what the spoke and the hub have
 	for _, from := range spoke.states() {
 		to := spoke.to(hub, from)
 		told[[2]string{from, to}] = true
-		if change := emptyChange(from, to, hub.to(spoke, to), spokeName, hubName); change != "" {
-			said = append(said, change)
+		back := hub.to(spoke, to)
+		if change := emptyChange(from, to, back, spokeName, hubName); change != "" {
+			said, isLost = append(said, change), isLost || from != back
 		}
 	}
 	for _, from := range hub.states() {
@@ -121,11 +122,12 @@ func emptyChanges(spoke, hub emptiness, spokeName, hubName string) string {
 		if told[[2]string{to, from}] {
 			continue
 		}
-		if change := emptyChange(from, to, spoke.to(hub, to), hubName, spokeName); change != "" {
-			said = append(said, change)
+		back := spoke.to(hub, to)
+		if change := emptyChange(from, to, back, hubName, spokeName); change != "" {
+			said, isLost = append(said, change), isLost || from != back
 		}
 	}
-	return strings.Join(said, "; ")
+	return strings.Join(said, "; "), isLost
 }
 
 func emptyChange(from, to, back, fromName, toName string) string {

@@ -26,7 +26,8 @@ type imports struct {
 
 func newImports(module string, within *types.Package) *imports {
 	i := &imports{module: module, taken: map[string]bool{}, names: map[string]string{}}
-	for _, name := range append(within.Scope().Names(), "in", "out", "err", "hub", "back") { // the last are variables
+	variables := []string{"in", "out", "err", "hub", "read", "back"}
+	for _, name := range append(within.Scope().Names(), variables...) {
 		i.taken[name] = true
 	}
 	return i

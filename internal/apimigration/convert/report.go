@@ -40,6 +40,8 @@ type survey struct {
 	rote, differing    []Field
 	empty              []Field
 	renamed            bool // a field has another name in JSON
+	preserve           bool // an annotation keeps what does not come back
+	losesEmpty         bool // a field's missing or empty value does not come back without it
 	spokeKeys, hubKeys map[string][]string
 	keys               func(*types.Var) []string // of a list
 	within             []*pair                   // the way to here, since types may contain themselves
@@ -74,15 +76,20 @@ func (s *survey) pair(p *pair, spokePath, hubPath string) {
 
 // noteEmpty notes what becomes of a field without a value.
 func (s *survey) noteEmpty(m match, path string) {
-	how := ""
+	how, isLost := "", false
 	if m.route.way == wayNone {
 		how = pointerLoss(m, s.spokeName, s.hubName)
+		isLost = how != ""
 	} else {
 		spoke, known := emptinessOf(m.spoke)
 		hub, alsoKnown := emptinessOf(m.hub)
 		if known && alsoKnown {
-			how = emptyChanges(spoke, hub, s.spokeName, s.hubName)
+			how, isLost = emptyChanges(spoke, hub, s.spokeName, s.hubName)
 		}
+	}
+	s.losesEmpty = s.losesEmpty || isLost
+	if isLost && s.preserve {
+		how += " without the annotation"
 	}
 	if how != "" {
 		s.empty = append(s.empty, Field{path, how})

@@ -36,7 +36,7 @@ func (s *scaffold) addSpoke(version *project.Version) error {
 	d := newDecider(version.Package.Types, func(pkg *types.Package) bool { return own[pkg] })
 	root := d.kind(typeOf(version, s.request.Kind), typeOf(s.hub, s.request.Kind))
 	look := &survey{spokeName: version.Version, hubName: s.hub.Version, spokeKeys: map[string][]string{},
-		hubKeys: map[string][]string{}, keys: s.listKeys}
+		hubKeys: map[string][]string{}, keys: s.listKeys, preserve: s.request.Preserve}
 	look.pair(root, "", "")
 	from, name := s.siblings(version)
 	spoke := Spoke{Version: version.Version, Rote: look.rote,
@@ -55,7 +55,7 @@ func (s *scaffold) addSpoke(version *project.Version) error {
 		return err
 	}
 	w := &writer{scaffold: s, version: version, licence: licence, decider: d, root: root, survey: look,
-		preserve: s.request.Preserve && len(look.differing) > 0}
+		preserve: s.request.Preserve && (len(look.differing) > 0 || look.losesEmpty)}
 	content, err := w.conversion()
 	if err != nil {
 		return err

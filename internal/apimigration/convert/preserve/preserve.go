@@ -39,8 +39,21 @@ func (k *kept) leaveOut() {
 	}
 }
 
-// Save writes into converted's annotation what original has and back, which converted is converted back to, has not.
-// Where that is nothing, converted has no such annotation afterwards.
+// ThroughJSON gives to, an empty object of the same type, what a client decodes of from: what omitempty omits in JSON is
+// nil there, though it may be an empty list in memory.
+func ThroughJSON(from, to metav1.Object) error {
+	content, err := json.Marshal(from)
+	if err != nil {
+		return fmt.Errorf("encode object: %w", err)
+	}
+	if err := json.Unmarshal(content, to); err != nil {
+		return fmt.Errorf("decode object: %w", err)
+	}
+	return nil
+}
+
+// Save writes into converted's annotation what original has and back has not. back is what converted, read through
+// JSON, is converted back to. Where that is nothing, converted has no such annotation afterwards.
 func Save(annotation string, original, back, converted metav1.Object) error {
 	is, err := tree(original)
 	if err != nil {
