@@ -22,6 +22,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/page"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/etcdaudit"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
@@ -52,10 +53,13 @@ YAML or JSON:
   widgets.demo.example.com: v2
   secrets: v1
 
+-o html writes a page that needs nothing besides itself, for a change ticket; it counts objects and names none.
+
 Exit codes: 0 no object is stale, or there was nothing to compare with; 1 error; 2 objects are stale; 3 no stale object
 was found, but some objects are encrypted, cannot be decoded, or belong to a resource whose current version is unknown.`,
 		Example: `  kube-migrator audit --etcd-endpoints https://127.0.0.1:2379 --cacert ca.crt --cert client.crt --key client.key
-  kube-migrator audit --snapshot snapshot.db --current versions.yaml --stale`,
+  kube-migrator audit --snapshot snapshot.db --current versions.yaml --stale
+  kube-migrator audit --snapshot snapshot.db --context production -o html > audit.html`,
 		Args: arg.None,
 		RunE: func(command *cobra.Command, _ []string) error {
 			source, err := f.source(command)
@@ -72,11 +76,14 @@ was found, but some objects are encrypted, cannot be decoded, or belong to a res
 	f.add(flags)
 	flags.StringVar(&f.current, "current", "", "Read the current versions from this file instead of the API server")
 	flags.BoolVar(&f.stale, "stale", false, "List the objects that are stored in another version than the current one")
-	arg.Output(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
+	arg.Output(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name, render.HTML)
 	return command
 }
 
 func (env *environment) audit(command *cobra.Command, f *auditFlags, source etcdaudit.Source) error {
+	if f.stale && f.output == render.HTML {
+		return exit.Usage(command, fmt.Errorf("--stale and --output=%s exclude each other", f.output))
+	}
 	ctx := command.Context()
 	current, err := env.currentVersions(ctx, command, f)
 	if err != nil {
@@ -92,9 +99,12 @@ func (env *environment) audit(command *cobra.Command, f *auditFlags, source etcd
 	if err != nil {
 		return errors.Join(explainAudit(command, err), out.Flush())
 	}
-	if f.stale {
+	switch {
+	case f.stale:
 		err = list.End(report)
-	} else {
+	case f.output == render.HTML:
+		err = page.Report(out, page.OfAudit(report))
+	default:
 		err = render.Audit(out, f.output, report)
 	}
 	if err = errors.Join(err, out.Flush()); err != nil {

@@ -69,7 +69,7 @@ func TestAuditRefusesBadInputInTwoLines(t *testing.T) {
 			"kube-migrator audit --help"},
 		"no file of versions": {[]string{"--snapshot", text, "--current", "/none/file"}, "/none/file",
 			"kube-migrator audit --help"},
-		"an unknown format": {[]string{"--snapshot", text, "-o", "xml"}, "use table, wide, json, yaml or name",
+		"an unknown format": {[]string{"--snapshot", text, "-o", "xml"}, "use table, wide, json, yaml, name or html",
 			"kube-migrator audit --help"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/page"
 	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/etcdaudit"
@@ -69,7 +70,7 @@ that claims less than etcd holds is named, and counts as unsafe, because others 
 their StorageState.
 
 Below the table come reasons and commands; -o wide shows all of that in the table. -o name lists the resources that are not
-safe, or cannot be determined, one per line.
+safe, or cannot be determined, one per line. -o html writes a page that needs nothing besides itself, for a change ticket.
 
 Exit codes: 0 safe; 1 error; 2 unsafe; 3 cannot be determined, or the target's release is unknown. 2 takes precedence over 3.`,
 		Example: `  kube-migrator check
@@ -77,7 +78,8 @@ Exit codes: 0 safe; 1 error; 2 unsafe; 3 cannot be determined, or the target's r
   kube-migrator check --target-version 1.36 --explain
   kube-migrator check --target-server https://new-control-plane:6443
   kustomize build config/crd | kube-migrator check -f -
-  kube-migrator check --snapshot snapshot.db -o json`,
+  kube-migrator check --snapshot snapshot.db -o json
+  kube-migrator check --target-version 1.36 -o html > check.html`,
 		RunE: func(command *cobra.Command, args []string) error {
 			f.scope.Names = args
 			if f.explain {
@@ -104,7 +106,7 @@ Exit codes: 0 safe; 1 error; 2 unsafe; 3 cannot be determined, or the target's r
 		"Show what the releases up to --target-version change for built-in resources; reads no cluster")
 	f.scope.Add(flags)
 	f.add(flags)
-	arg.Output(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
+	arg.Output(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name, render.HTML)
 	// The flag exists, and has no other completion.
 	_ = command.RegisterFlagCompletionFunc("target-version",
 		cobra.FixedCompletions(upgrade.Known(), cobra.ShellCompDirectiveNoFileComp))
@@ -170,7 +172,12 @@ func (env *environment) checkUpgrade(command *cobra.Command, f *checkFlags, sour
 	if err != nil {
 		return err
 	}
-	if err := render.Check(env.Out, f.output, report); err != nil {
+	if f.output == render.HTML {
+		err = page.Report(env.Out, page.OfCheck(report, q.Host, question.Now))
+	} else {
+		err = render.Check(env.Out, f.output, report)
+	}
+	if err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	return g.conclude(report)

@@ -156,6 +156,9 @@ func (env *environment) explain(command *cobra.Command, f *checkFlags) error {
 				"meaning with it", name))
 		}
 	}
+	if f.output == render.HTML {
+		return exit.Usage(command, fmt.Errorf("--explain and --output=%s exclude each other", f.output))
+	}
 	if err := f.scope.Check(command); err != nil {
 		return err
 	}

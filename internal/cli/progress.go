@@ -18,6 +18,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/page"
 	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/cli/screen"
@@ -50,13 +51,16 @@ With -w the command continues, also through outages of the API server, until eve
 StorageStates record what was proven; it waits at most 30 seconds for the latter. A refusal that lasts, such as a missing
 permission, ends it. If nothing happens for five minutes, it says so.
 
+-o html writes a page that needs nothing besides itself, for a change ticket; dashboard shows the same page live.
+
 RESOURCE is what kubectl accepts, or the name of a StorageVersionMigration.
 
 Exit codes: 0 safe; 1 error; 2 unsafe: objects may be stored in an old version; 3 cannot be determined: a StorageState says
 Unknown, was not renewed in time or does not exist, or a part of the cluster could not be read; 4 a migration has failed;
 130 interrupted. 4 takes precedence over 2, and 2 over 3.`,
 		Example: `  kube-migrator progress -w
-  kube-migrator progress widgets.demo.example.com -o json`,
+  kube-migrator progress widgets.demo.example.com -o json
+  kube-migrator progress -o html > progress.html`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if watch && output != render.Table && output != render.Wide {
 				return exit.Usage(command, fmt.Errorf("--watch and --output=%s exclude each other", output))
@@ -68,7 +72,8 @@ Unknown, was not renewed in time or does not exist, or a part of the cluster cou
 			return env.progress(command, about, output, watch)
 		},
 	}
-	arg.Output(command.Flags(), &output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
+	arg.Output(command.Flags(), &output, render.Table, render.Wide, render.JSON, render.YAML, render.Name,
+		render.HTML)
 	about.Add(command.Flags())
 	command.Flags().BoolVarP(&watch, "watch", "w", false, "Continue until every run has succeeded or failed")
 	return command
@@ -89,10 +94,13 @@ func (env *environment) progress(command *cobra.Command, about records.Scope, ou
 	for _, what := range progress.NotLookedAt {
 		fmt.Fprintf(env.Err, "Skipped: %s\n", what)
 	}
-	if !watch {
+	switch {
+	case output == render.HTML:
+		err = page.Report(env.Out, page.OfProgress(progress, q.Host, nil))
+	case !watch:
 		style, _ := screen.Style(env.outTerminal)
 		err = progress.Write(env.Out, output, style)
-	} else {
+	default:
 		progress, err = o.watch(ctx, progress, &screen.Progress{Out: env.Out,
 			Terminal: env.outTerminal, Format: output})
 	}

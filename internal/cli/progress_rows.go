@@ -39,6 +39,7 @@ func progressOf(q upgrade.Question, facts []upgrade.Facts, about upgrade.Scope) 
 		}
 		row.PresentStorageVersion, row.PresentStorageVersionHash = finding.Current, f.CurrentHash
 		row.Verdict, row.Why, row.Try = finding.Verdict, finding.Why, finding.Next
+		row.Stored, row.Recorded = finding.Stored, f.State
 		if row.Run == upgrade.HasFailed {
 			row.Why, row.Try = f.Failure(finding)
 			failed = append(failed, row.Resource)

@@ -19,7 +19,7 @@ func Audit(w io.Writer, format Format, report *etcdaudit.Report) error {
 		return Data(w, format, report)
 	case Name:
 		return auditNames(w, report)
-	case Text, Table, Wide:
+	case Text, Table, Wide, HTML:
 	}
 	header := []string{"RESOURCE", "STORED", "ENCODING", "KEY", "OBJECTS"}
 	if report.Compared {

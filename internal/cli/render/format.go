@@ -25,6 +25,7 @@ const (
 	JSON  Format = "json"
 	YAML  Format = "yaml"
 	Name  Format = "name"
+	HTML  Format = "html" // package page writes it
 )
 
 // Data writes value as JSON (indented, one newline at the end) or YAML.

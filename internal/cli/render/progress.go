@@ -80,6 +80,10 @@ type ProgressResource struct {
 	Try string `json:"try,omitempty"`
 	// Unlisted: tables leave the resource out. It has no StorageVersionMigration, and no one named it.
 	Unlisted bool `json:"-"`
+	// Stored are the versions that may be stored, as in a Finding, and Recorded is the StorageState; nil for none. Pages
+	// show both.
+	Stored   []string                     `json:"-"`
+	Recorded *v1alpha1.StorageStateStatus `json:"-"`
 }
 
 // ProgressFailure is one object that could not be rewritten.
@@ -212,11 +216,7 @@ func barred(row []string, done, total int64, style ProgressStyle) []string {
 
 func (r ProgressResource) row(now time.Time) []string {
 	if r.Migration == "" {
-		status := "NotRequested"
-		if r.Verdict == upgrade.Safe {
-			status = "Current"
-		}
-		return []string{r.Resource, r.PresentStorageVersion, status, "", "", "", "", "", ""}
+		return []string{r.Resource, r.PresentStorageVersion, r.ShownStatus(), "", "", "", "", "", ""}
 	}
 	eta := ""
 	if t := r.EstimatedCompletionTime; t != nil {
@@ -227,15 +227,20 @@ func (r ProgressResource) row(now time.Time) []string {
 		total = "~" + total
 	}
 	return []string{
-		r.Resource, r.StorageVersion, r.shownStatus(), Percent(r.Done, r.Total), Count(r.Done), total,
+		r.Resource, r.StorageVersion, r.ShownStatus(), Percent(r.Done, r.Total), Count(r.Done), total,
 		rate(r.ObjectsPerSecond), eta, Count(r.Failed),
 	}
 }
 
-// shownStatus is the status. A success whose resource is unsafe now, because another version was written since, is
-// shown as Outdated.
-func (r ProgressResource) shownStatus() string {
-	if r.Status == "Succeeded" && r.Verdict == upgrade.Unsafe {
+// ShownStatus is the status in one word. A success whose resource is unsafe now, because another version was written
+// since, is shown as Outdated.
+func (r ProgressResource) ShownStatus() string {
+	switch {
+	case r.Migration == "" && r.Verdict == upgrade.Safe:
+		return "Current"
+	case r.Migration == "":
+		return "NotRequested"
+	case r.Status == "Succeeded" && r.Verdict == upgrade.Unsafe:
 		return "Outdated"
 	}
 	return r.Status
