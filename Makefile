@@ -161,6 +161,21 @@ decodable: ## ask real API servers what each release can decode, and write inter
 	@$(TESTBED_BUILD) $(RELEASE_BINARIES)
 	go run ./internal/upgrade/cmd/decodable internal/upgrade/releases
 
+# What make try-project tries: a module and its version, and what api-migrator plan is asked for. PLAN_ARGS are further arguments of it; BY_HAND is
+# what you have found to be left. INTO is the document that gets the row; empty: print it.
+MODULE ?=
+KIND ?=
+FROM ?=
+TO ?=
+PLAN_ARGS ?=
+BY_HAND ?=
+INTO ?= docs/api-migrator.md
+
+.PHONY: try-project
+try-project: build-api-migrator ## try api-migrator on a copy of a Go module: MODULE=path@version KIND=… FROM=group/version TO=… (docs/api-migrator.md)
+	@go run ./internal/apimigration/cmd/try-project --binary bin/api-migrator --module '$(MODULE)' --kind '$(KIND)' --from '$(FROM)' --to '$(TO)' \
+		--by-hand '$(BY_HAND)' --into '$(INTO)' -- $(PLAN_ARGS)
+
 .PHONY: check-generated
 check-generated: ## make generate must change nothing
 	@state() { git status --porcelain --untracked-files=all; git diff HEAD; }; \

@@ -99,8 +99,11 @@ var allowed = map[string][]string{
 	"internal/apimigration/transaction": {
 		"internal/apimigration/git", "internal/apimigration/hint", "internal/apimigration/tree", "internal/shell",
 	},
-	"internal/apimigration/tree":       {"internal/apimigration/hint", "internal/shell"},
-	"internal/apimigration/typeschema": {"internal/apimigration/project"},
+	"internal/apimigration/tree": {"internal/apimigration/hint", "internal/shell"},
+	"internal/apimigration/trial": {"internal/apimigration/hint", "internal/apimigration/move",
+		"internal/apimigration/tree"},
+	"internal/apimigration/typeschema":      {"internal/apimigration/project"},
+	"internal/apimigration/cmd/try-project": {"internal/apimigration/hint", "internal/apimigration/trial"},
 	"internal/cli": {
 		"api/v1alpha1", "internal/access", "internal/agreement", "internal/apipath", "internal/apiserver",
 		"internal/cli/arg", "internal/cli/checkpoint", "internal/cli/exit", "internal/cli/page",
