@@ -36,7 +36,8 @@ func newScaffoldCommand(streams Streams) *cobra.Command {
 		Short: "Write the mechanical part of the conversion, list the rest, and add a test that fails until that is written",
 		Long: `Write the conversion between the versions of a kind, for the conversion webhook of controller-runtime: Hub for one version,
 ConvertTo and ConvertFrom for each other version. scaffold converts the fields that have the same type, or the same
-structure, in both versions. It lists the others, and marks them with a TODO in the code.
+structure, in both versions. It lists the others. The code has one function for each pair of types that differ, with a
+TODO to fill in, and one TODO in each struct's function for the fields that only one version has.
 
 For each conversion it also writes a test that sends random objects there and back. The test fails until every field that
 differs is converted, or is listed in the test as a field that only one version has. With --preserve an annotation keeps

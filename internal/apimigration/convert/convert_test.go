@@ -102,17 +102,16 @@ func TestWhatDiffersFailsTheTestUntilItIsWritten(t *testing.T) {
 // fillIn writes, as a person would, what the fixture's conversion of Widget lacks.
 func fillIn(t *testing.T, dir string) {
 	t.Helper()
-	const file = "api/v1/widget_conversion.go"
+	const file, todo = "api/v1/widget_conversion.go", "// TODO: set out to what in means."
 	replace(t, dir, file,
-		"\"fmt\"\n\n", "\"fmt\"\n\t\"time\"\n\n\tmetav1 \"k8s.io/apimachinery/pkg/apis/meta/v1\"\n",
-		"// TODO: out.Timeout is of type metav1.Duration, in.Timeout of type int32.",
-		"out.Timeout = metav1.Duration{Duration: time.Duration(in.Timeout) * time.Second}",
-		"// TODO: out.Timeout is of type int32, in.Timeout of type metav1.Duration.",
-		"out.Timeout = int32(in.Timeout.Seconds())",
-		"// TODO: out.Replicas has no counterpart.", "out.Replicas = in.Size",
-		"// TODO: out.Size has no counterpart.", "out.Size = in.Replicas",
-		"// TODO: out.Security has no counterpart.", "out.Security.Users = in.Access.Users",
-		"// TODO: out.Access has no counterpart.", "out.Access.Users = in.Security.Users",
+		"\"fmt\"\n\n", "\"fmt\"\n\t\"time\"\n\n",
+		"out *metav1.Duration) error {\n\t"+todo, "out *metav1.Duration) error {\n\t"+
+			"*out = metav1.Duration{Duration: time.Duration(*in) * time.Second}",
+		"out *int32) error {\n\t"+todo, "out *int32) error {\n\t*out = int32(in.Seconds())",
+		"// TODO: convert these fields:\n\t//   - in.Size has no counterpart\n",
+		"out.Replicas, out.Security.Users = in.Size, in.Access.Users\n",
+		"// TODO: convert these fields:\n\t//   - in.Replicas has no counterpart\n",
+		"out.Size, out.Access.Users = in.Replicas, in.Security.Users\n",
 	)
 	replace(t, dir, "api/v1/widget_conversion_test.go",
 		"widgetOnlyInV1 = []string{}", "widgetOnlyInV1 = []string{\"spec.legacy\"}",

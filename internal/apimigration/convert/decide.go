@@ -20,7 +20,7 @@ const (
 	wayPointer            // by what is pointed to
 	waySlice              // by element
 	wayMap                // by value, and key
-	wayCall               // by functions of their own
+	wayCall               // by functions of their own; a person fills in those of a pair by hand
 )
 
 // route is the way between two types, with those of their parts.
@@ -31,10 +31,12 @@ type route struct {
 	call       *pair
 }
 
-// pair is two structs, one of each version, that are converted into each other.
+// pair is two types, one of each version, that are converted into each other: structs, or any others by hand.
 type pair struct {
-	spoke, hub         *types.Named
-	matches            []match // with a route each, which may be wayNone
+	spoke, hub         types.Type
+	byHand             bool     // only a person can write its functions
+	uses               []string // by hand: the fields that have these types
+	matches            []match  // with a route each, which may be wayNone
 	onlySpoke, onlyHub []field
 	toHub, fromHub     function
 }
@@ -65,11 +67,12 @@ type function struct {
 
 // open reports whether a person has something to say about the pair itself.
 func (p *pair) open() bool {
-	return len(p.onlySpoke) > 0 || len(p.onlyHub) > 0 ||
+	return p.byHand || len(p.onlySpoke) > 0 || len(p.onlyHub) > 0 ||
 		slices.ContainsFunc(p.matches, func(m match) bool { return m.route.way == wayNone })
 }
 
-// decider compares types. It knows each pair once, so that types may contain themselves.
+// decider compares types. It knows each pair once, so that types may contain themselves, and so that a person has one
+// place for each pair.
 type decider struct {
 	spoke *types.Package            // where the code is written
 	own   func(*types.Package) bool // is it the project's
@@ -147,6 +150,7 @@ func (d *decider) route(spoke, hub types.Type) *route {
 	case d.hidden(spoke) || d.hidden(hub):
 		return r
 	case ownJSON(spoke) || ownJSON(hub):
+		r.byHand(d)
 		return r
 	case castable(spoke, hub):
 		r.way = wayCast
@@ -165,7 +169,7 @@ func (d *decider) route(spoke, hub types.Type) *route {
 		}
 	case *types.Map:
 		if b, ok := hub.Underlying().(*types.Map); ok {
-			if r.key = d.route(a.Key(), b.Key()); r.key.way == wayCopy || r.key.way == wayCast {
+			if r.key = d.key(a.Key(), b.Key()); r.key.way != wayNone {
 				r.by(wayMap, d.route(a.Elem(), b.Elem()))
 			}
 		}
@@ -174,7 +178,56 @@ func (d *decider) route(spoke, hub types.Type) *route {
 			r.way, r.call = wayCall, d.compare(ours, theirs, never)
 		}
 	}
+	if r.way == wayNone {
+		r.byHand(d)
+	}
 	return r
+}
+
+// key is the way of the keys of maps, which are not converted by functions.
+func (d *decider) key(spoke, hub types.Type) *route {
+	r := &route{spoke: types.Unalias(spoke), hub: types.Unalias(hub)}
+	switch {
+	case types.Identical(spoke, hub):
+		r.way = wayCopy
+	case !d.hidden(r.spoke) && !d.hidden(r.hub) && !ownJSON(r.spoke) && !ownJSON(r.hub) && castable(r.spoke, r.hub):
+		r.way = wayCast
+	}
+	return r
+}
+
+// byHand leaves the types to functions that a person fills in, if code can say them.
+func (r *route) byHand(d *decider) {
+	if !d.canSay(r.spoke) || !d.canSay(r.hub) {
+		return
+	}
+	r.way = wayCall
+	for _, known := range d.pairs {
+		if known.byHand && types.Identical(known.spoke, r.spoke) && types.Identical(known.hub, r.hub) {
+			r.call = known
+			return
+		}
+	}
+	r.call = &pair{spoke: r.spoke, hub: r.hub, byHand: true}
+	d.pairs = append(d.pairs, r.call)
+}
+
+// canSay reports whether a parameter of a function in the spoke's package can have the type.
+func (d *decider) canSay(t types.Type) bool {
+	switch t := types.Unalias(t).(type) {
+	case *types.Named:
+		return !d.hidden(t) && t.TypeArgs() == nil
+	case *types.Basic:
+		return t.Kind() != types.UnsafePointer
+	case *types.Map:
+		return d.canSay(t.Key()) && d.canSay(t.Elem())
+	case *types.Pointer, *types.Slice, *types.Array:
+		return d.canSay(t.(interface{ Elem() types.Type }).Elem())
+	case *types.Interface:
+		return t.Empty()
+	default:
+		return false
+	}
 }
 
 // hidden reports whether code in the spoke's package cannot write the type.

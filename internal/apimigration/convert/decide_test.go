@@ -94,7 +94,7 @@ func TestFieldsAreConvertedOnlyWhereNothingCanBeLost(t *testing.T) {
 		"a pointer to one": {
 			"type P struct { x int }; func (P) MarshalJSON() ([]byte, error) { return nil, nil }; type Q struct { x " +
 				"int }; type A struct { X *P }; type B struct { X *Q }",
-			[]string{"X: *p.P in a, *p.Q in b"},
+			[]string{"X: p.P in a, p.Q in b"},
 		},
 		"a type that contains itself": {
 			"type P struct { C []P; N int }; type Q struct { C []Q; N int }; type A struct { X *P }; type B struct { X *Q }", []string{"X.C[]: as above", "X.N: " + same},
@@ -105,7 +105,7 @@ func TestFieldsAreConvertedOnlyWhereNothingCanBeLost(t *testing.T) {
 		},
 		"a type that contains itself twice": {
 			"type P []map[string]P; type Q []map[string]Q; type A struct { X, Y P }; type B struct { X, Y Q }",
-			[]string{"X: p.P in a, p.Q in b", "Y: p.P in a, p.Q in b"},
+			[]string{"X[]: map[string]p.P in a, map[string]p.Q in b", "Y[]: map[string]p.P in a, map[string]p.Q in b"},
 		},
 		"an embedded struct that is declared before": {
 			"type C struct { Y int }; type A struct { X int; C; Z int }; type B struct { Z, Y, X int }",

@@ -73,17 +73,17 @@ func callsFallible(p *pair, d direction) bool {
 }
 
 func (r *renderer) nameOne(p *pair, d direction, taken map[string]bool) function {
-	base := p.spoke.Obj().Name()
-	if p.spoke.Obj().Pkg() != r.spoke {
-		base = p.spoke.Obj().Pkg().Name() + base
+	base := called(p.spoke)
+	if named, ok := p.spoke.(*types.Named); ok && !p.byHand && named.Obj().Pkg() != r.spoke {
+		base = named.Obj().Pkg().Name() + base
 	}
 	way := "From"
 	if d == toHub {
 		way = "To"
 	}
 	base = lower(base) + way + r.version
-	if other := p.hub.Obj().Name(); other != p.spoke.Obj().Name() {
-		base += other
+	if other := called(p.hub); other != called(p.spoke) {
+		base += upper(other)
 	}
 	in, out := types.NewPointer(p.spoke), types.NewPointer(p.hub)
 	if d == fromHub {
@@ -101,6 +101,24 @@ func (r *renderer) nameOne(p *pair, d direction, taken map[string]bool) function
 			return function{name: name}
 		}
 		name = fmt.Sprintf("%s%d", base, n)
+	}
+}
+
+// called is what names of functions call a type: int32List of []int32.
+func called(t types.Type) string {
+	switch t := types.Unalias(t).(type) {
+	case *types.Named:
+		return t.Obj().Name()
+	case *types.Basic:
+		return t.Name()
+	case *types.Pointer:
+		return called(t.Elem()) + "Pointer"
+	case *types.Map:
+		return called(t.Elem()) + "Map"
+	case interface{ Elem() types.Type }: // a slice, an array
+		return called(t.Elem()) + "List"
+	default:
+		return "value"
 	}
 }
 
@@ -126,12 +144,14 @@ func (r *renderer) line(depth int, format string, args ...any) {
 	fmt.Fprintf(&r.out, strings.Repeat("\t", depth)+format+"\n", args...)
 }
 
-// functions writes those that the package lacks.
+// functions writes those that the package lacks: those of a pair next to each other, and what a person fills in last.
 func (r *renderer) functions(pairs []*pair) {
-	for _, p := range pairs {
-		for _, d := range []direction{toHub, fromHub} {
-			if !d.function(p).written {
-				r.function(p, d)
+	for _, byHand := range []bool{false, true} {
+		for _, p := range pairs {
+			for _, d := range []direction{toHub, fromHub} {
+				if p.byHand == byHand && !d.function(p).written {
+					r.function(p, d)
+				}
 			}
 		}
 	}
@@ -139,7 +159,7 @@ func (r *renderer) functions(pairs []*pair) {
 
 func (r *renderer) function(p *pair, d direction) {
 	f := d.function(p)
-	from, to, target := types.Type(p.spoke), types.Type(p.hub), r.hub.Name()
+	from, to, target := p.spoke, p.hub, r.hub.Name()
 	if d == fromHub {
 		from, to, target = to, from, r.spoke.Name()
 	}
@@ -147,38 +167,71 @@ func (r *renderer) function(p *pair, d direction) {
 	if f.fallible {
 		result = " error"
 	}
-	r.line(0, "\n// %s converts %s to %s. out is empty before, and shares memory with in afterwards.",
-		f.name, short(from), target)
+	if p.byHand {
+		r.line(0, "\n// %s converts %s to %s of %s. out is empty before. It is called for", f.name, short(from), short(to), target)
+		r.line(0, "//")
+		for _, use := range p.uses {
+			r.line(0, "//\t%s", use)
+		}
+	} else {
+		r.line(0, "\n// %s converts %s to %s. out is empty before, and shares memory with in afterwards.",
+			f.name, short(from), target)
+	}
 	r.line(0, "func %s(in *%s, out *%s)%s {", f.name, r.typ(from), r.typ(to), result)
 	for _, m := range p.matches {
-		in, out := "in."+m.spoke.selector, "out."+m.hub.selector
-		if d == fromHub {
-			in, out = "in."+m.hub.selector, "out."+m.spoke.selector
-		}
+		in, out := d.selectors(m)
 		r.assign(m.route, d, in, out, 1)
 	}
-	ours, theirs := p.onlySpoke, p.onlyHub
-	if d == fromHub {
-		ours, theirs = theirs, ours
-	}
-	for _, one := range ours {
-		r.line(1, "// TODO: in.%s has no counterpart.", one.selector)
-	}
-	for _, one := range theirs {
-		r.line(1, "// TODO: out.%s has no counterpart.", one.selector)
-	}
+	r.todo(p, d)
 	if f.fallible {
 		r.line(1, "return nil")
 	}
 	r.line(0, "}")
 }
 
+// selectors are a field of what is converted, and of what it is converted to.
+func (d direction) selectors(m match) (in, out string) {
+	if d == toHub {
+		return "in." + m.spoke.selector, "out." + m.hub.selector
+	}
+	return "in." + m.hub.selector, "out." + m.spoke.selector
+}
+
+// todo is the one place of a function in which a person fills in what is not rote.
+func (r *renderer) todo(p *pair, d direction) {
+	var fields []string
+	for _, m := range p.matches {
+		if m.route.way == wayNone {
+			in, out := d.selectors(m)
+			from, to := d.types(m.route)
+			fields = append(fields, fmt.Sprintf("%s is of type %s, %s of type %s", out, short(to), in, short(from)))
+		}
+	}
+	ours, theirs := p.onlySpoke, p.onlyHub
+	if d == fromHub {
+		ours, theirs = theirs, ours
+	}
+	for _, one := range ours {
+		fields = append(fields, "in."+one.selector+" has no counterpart")
+	}
+	for _, one := range theirs {
+		fields = append(fields, "out."+one.selector+" has no counterpart")
+	}
+	switch {
+	case p.byHand:
+		r.line(1, "// TODO: set out to what in means.")
+	case len(fields) > 0:
+		r.line(1, "// TODO: convert these fields:")
+		for _, field := range fields {
+			r.line(1, "//   - %s", field)
+		}
+	}
+}
+
 // assign writes the statements that convert the expression in to the expression out, which is empty.
 func (r *renderer) assign(way *route, d direction, in, out string, depth int) {
-	from, to := d.types(way)
 	switch way.way {
-	case wayNone:
-		r.line(depth, "// TODO: %s is of type %s, %s of type %s.", out, short(to), in, short(from))
+	case wayNone: // todo
 	case wayCopy, wayCast:
 		r.line(depth, "%s = %s", out, r.value(way, d, in))
 	case wayCall:

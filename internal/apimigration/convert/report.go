@@ -58,8 +58,7 @@ func (s *survey) pair(p *pair, spokePath, hubPath string) {
 		s.renamed = s.renamed || m.spoke.json != m.hub.json
 		s.noteEmpty(m, both(spoke, hub))
 		if m.route.way == wayNone {
-			s.differing = append(s.differing, Field{both(spoke, hub),
-				fmt.Sprintf("%s in %s, %s in %s", short(m.route.spoke), s.spokeName, short(m.route.hub), s.hubName)})
+			s.differ(m.route, spoke, hub)
 			continue
 		}
 		s.list(m, spoke, hub)
@@ -74,10 +73,16 @@ func (s *survey) pair(p *pair, spokePath, hubPath string) {
 	s.within = s.within[:len(s.within)-1]
 }
 
+// differ notes a field whose types differ.
+func (s *survey) differ(r *route, spoke, hub string) {
+	s.differing = append(s.differing, Field{both(spoke, hub),
+		fmt.Sprintf("%s in %s, %s in %s", short(r.spoke), s.spokeName, short(r.hub), s.hubName)})
+}
+
 // noteEmpty notes what becomes of a field without a value.
 func (s *survey) noteEmpty(m match, path string) {
 	how, isLost := "", false
-	if m.route.way == wayNone {
+	if m.route.way == wayNone || m.route.call != nil && m.route.call.byHand {
 		how = pointerLoss(m, s.spokeName, s.hubName)
 		isLost = how != ""
 	} else {
@@ -118,6 +123,11 @@ func (s *survey) route(r *route, spoke, hub string) {
 	case wayMap:
 		s.route(r.elem, spoke+".*", hub+".*")
 	case wayCall:
+		if r.call.byHand {
+			s.differ(r, spoke, hub)
+			r.call.uses = append(r.call.uses, both(spoke, hub))
+			return
+		}
 		s.pair(r.call, spoke+".", hub+".")
 	case wayCopy:
 		s.rote = append(s.rote, Field{both(spoke, hub), "the same type"})
