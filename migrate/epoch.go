@@ -74,6 +74,9 @@ type Epoch struct {
 	// Since is the latest moment, by this machine's clock, at which the epoch can have begun. It is not part of the
 	// epoch's identity.
 	Since time.Time `json:"since"`
+	// Leaving is until when an API server that is no longer listed, and cannot be asked, may still write, as far as is
+	// known now: until then Since moves on with the time. Zero: there is none. It is not part of the epoch's identity.
+	Leaving time.Time `json:"-"`
 	// Evidence is how the agreement is known. It is not part of the epoch's identity.
 	Evidence Evidence `json:"evidence"`
 }

@@ -39,6 +39,7 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 	defer cancel()
 	began, patience := time.Now(), s.options.AgreementTimeout
 	var said time.Time // until when
+	var because string
 	for agreed := false; ; {
 		if err := s.pacer.WaitWhilePaused(ctx); err != nil {
 			return Epoch{}, err
@@ -68,8 +69,7 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 			if since.Before(s.state.Restored) {
 				since = s.state.Restored
 			}
-			until := since.Add(s.options.SettleTime)
-			left := time.Until(until)
+			left := time.Until(since.Add(s.options.SettleTime))
 			if left <= 0 {
 				return epoch, nil
 			}
@@ -82,16 +82,25 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 				return Epoch{}, &UnsettledError{Left: left}
 			}
 			wait = min(wait, left)
+			until, why := awaited(epoch, since, s.options.SettleTime)
 			if until.Sub(said).Abs() > 2*time.Second { // looks at one epoch determine its start slightly differently
-				said = until
+				said, because = until, why
 			}
-			s.wait("until " + said.Format(time.TimeOnly) +
-				": requests that began before the API servers agreed may still write")
+			s.wait("until " + said.Format(time.TimeOnly) + ": " + because)
 		}
 		if err := pace.Sleep(ctx, wait); err != nil {
 			return Epoch{}, err
 		}
 	}
+}
+
+// awaited returns until when an epoch that began at since has to last, as far as is known now, and why.
+func awaited(epoch Epoch, since time.Time, settle time.Duration) (until time.Time, why string) {
+	if epoch.Leaving.After(since) {
+		return epoch.Leaving.Add(settle), "an API server that left unseen may still write until " +
+			epoch.Leaving.Format(time.TimeOnly) + ", and requests that began before for a while longer"
+	}
+	return since.Add(settle), "requests that began before the API servers agreed may still write"
 }
 
 func (s *Sweep) wait(reason string) {

@@ -145,26 +145,55 @@ func TestWhatIsWaitedForIsToldInOneSentence(t *testing.T) {
 		}
 		sweep := virtualSweep(t, &scripted{n: 3, resourceVersion: "1000"}, agreement,
 			Options{AgreementTimeout: 5 * time.Minute, SettleTime: 2 * time.Minute})
-		said := map[string]bool{}
-		done := make(chan error, 1)
-		go func() { _, err := sweep.Run(t.Context()); done <- err }()
-		for sleeping := true; sleeping; {
-			select {
-			case err := <-done:
-				if err != nil {
-					t.Error(err)
-				}
-				sleeping = false
-			case <-time.After(time.Second):
-				if p := sweep.Progress(); p.Phase == Waiting {
-					said[p.Waiting] = true
-				}
-			}
-		}
-		if len(said) != 1 {
+		if said := sentences(t, sweep); len(said) != 1 {
 			t.Errorf("said %d sentences, want one: %v", len(said), said)
 		}
 	})
+}
+
+// While a server that left unseen may still write, Since moves on with every look. The moment that people are told does
+// not.
+func TestTheEndOfTheWaitIsToldWhileAServerMayStillBeLeaving(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := time.Now().Add(90 * time.Second)
+		agreement := func() (Epoch, error) {
+			e := lasting
+			if e.Since = time.Now(); e.Since.After(gone) {
+				e.Since = gone
+			} else {
+				e.Leaving = gone
+			}
+			return e, nil
+		}
+		sweep := virtualSweep(t, &scripted{n: 3, resourceVersion: "1000"}, agreement,
+			Options{AgreementTimeout: 5 * time.Minute, SettleTime: 2 * time.Minute})
+		want := "until " + gone.Add(2*time.Minute).Format(time.TimeOnly) + ": an API server that left unseen may still " +
+			"write until " + gone.Format(time.TimeOnly) + ", and requests that began before for a while longer"
+		if said := sentences(t, sweep); len(said) != 1 || !said[want] {
+			t.Errorf("said %v, want only %q", said, want)
+		}
+	})
+}
+
+// sentences runs a sweep and returns what it said that it waits for.
+func sentences(t *testing.T, sweep *Sweep) map[string]bool {
+	t.Helper()
+	said := map[string]bool{}
+	done := make(chan error, 1)
+	go func() { _, err := sweep.Run(t.Context()); done <- err }()
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+			return said
+		case <-time.After(time.Second):
+			if p := sweep.Progress(); p.Phase == Waiting {
+				said[p.Waiting] = true
+			}
+		}
+	}
 }
 
 // A server can write for a moment before its identity Lease shows that it is there. The look that a proof rests on

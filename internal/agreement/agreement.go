@@ -200,7 +200,7 @@ func (r *Resource) remember(v conclusion, f findings) migrate.Epoch {
 		stamps.since = r.observer.sameServersSince(f, stamps, now)
 	}
 	r.memory = r.memory.next(v.epoch, stamps, f.leases.clocks(), now)
-	v.epoch.Since = latest(r.memory.since, f.absent.since)
+	v.epoch.Since, v.epoch.Leaving = latest(r.memory.since, f.absent.since), f.absent.until
 	v.epoch.Addresses = f.addressesOf(v.epoch.Hash)
 	return v.epoch
 }

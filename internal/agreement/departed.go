@@ -300,6 +300,8 @@ type absent struct {
 	// since is the latest moment at which a server that is no longer listed may have written. It is never after the end
 	// of the look.
 	since time.Time
+	// until is when since stops to move on with the time, if nothing more becomes known; zero if it does not.
+	until time.Time
 }
 
 // any reports whether a server that is no longer listed can still write, or may.
@@ -328,7 +330,7 @@ func (p *fleet) absent(now time.Time, delay time.Duration) absent {
 		a.since = latest(a.since, d.expires(delay))
 	}
 	if a.since.After(now) {
-		a.since = now
+		a.since, a.until = now, a.since
 	}
 	return a
 }

@@ -280,3 +280,20 @@ func TestWhetherADepartedServerListens(t *testing.T) {
 		})
 	}
 }
+
+// A server may have left before the first look. Until when it may still write does not change from look to look.
+func TestUntilWhenAServerMayStillBeLeavingIsKnownFromTheStart(t *testing.T) {
+	var p fleet
+	live := seeing(0, server{holder: "a", address: "192.0.2.10:6443"})
+	live.changed = time.Time{} // no one says when the list changed
+	for _, since := range []time.Duration{0, testDelay / 2, testDelay - time.Second} {
+		live.now = at(since)
+		if a := p.round(live, nil); !a.since.Equal(at(since)) || !a.until.Equal(at(testDelay)) {
+			t.Errorf("after %v: since %v, until %v, want now and %v", since, a.since, a.until, at(testDelay))
+		}
+	}
+	live.now = at(testDelay + time.Second)
+	if a := p.round(live, nil); !a.since.Equal(at(testDelay)) || !a.until.IsZero() {
+		t.Errorf("afterwards: since %v, until %v, want %v and none", a.since, a.until, at(testDelay))
+	}
+}

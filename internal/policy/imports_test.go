@@ -194,6 +194,7 @@ var allowed = map[string][]string{
 	"test/chaos/judge":             {"internal/testbed"},
 	"test/chaos/plan":              nil,
 	"test/demo":                    {"internal/cli/render", "internal/etcdaudit", "internal/shell", "internal/testbed"},
+	"test/docs":                    nil,
 	"test/e2e":                     {"internal/testbed"},
 	"test/node":                    nil, // the tag "node" keeps its tests from go list
 
