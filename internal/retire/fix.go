@@ -34,7 +34,7 @@ func (r *Run) fixOwners(ctx context.Context) (string, error) {
 		if refused := r.Intent.ownersRead(f); refused != nil {
 			return "", refused
 		}
-		moved := fmt.Sprintf("the ownerReferences of %d objects were moved to %s", all,
+		moved := fmt.Sprintf("the ownerReferences of %s were moved to %s", Counted(all),
 			moveTo(r.CRD, r.Intent.Version))
 		switch {
 		case found.Objects == 0 && all == 0:

@@ -164,11 +164,11 @@ func (r *Run) moveOwners(ctx context.Context) (string, error) {
 		case moved == 0 && all == 0:
 			return "no managedFields entry names " + r.Intent.Version, nil
 		case moved == 0:
-			return fmt.Sprintf("the entries of %d objects were moved to %s, with their owners", all,
+			return fmt.Sprintf("the entries of %s were moved to %s, with their owners", Counted(all),
 				moveTo(r.CRD, r.Intent.Version)), nil
 		case pass < passes:
 		case r.CRD.Served(r.Intent.Version):
-			return fmt.Sprintf("the entries of %d objects were moved to %s; clients still write %s", all,
+			return fmt.Sprintf("the entries of %s were moved to %s; clients still write %s", Counted(all),
 				moveTo(r.CRD, r.Intent.Version), r.Intent.Version), nil
 		default:
 			return "", fmt.Errorf("%w: after %d passes objects still get entries that name %s", ErrNotMoved,
