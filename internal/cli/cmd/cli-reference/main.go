@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command cli-reference writes what kube-migrator says of itself, --help of every command, into a folder: one Markdown
-// file for each. Files of commands that are gone are removed.
+// Command cli-reference writes what both programs say of themselves, --help of every command, into a folder: one
+// Markdown file for each. Files of commands that are gone are removed.
 package main
 
 //go:generate go run . ../../../../docs/cli
@@ -16,28 +16,40 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/apicli"
 	"github.com/kube-migrator/kube-migrator/internal/cli"
 )
 
-const program = "kube-migrator"
+// program runs a command line, whose first element is the program's name.
+type program func(ctx context.Context, args []string, out, problems *bytes.Buffer) (code int)
 
 func main() {
 	if len(os.Args) != 2 {
 		fmt.Fprintln(os.Stderr, "no folder named\nTry: go generate ./internal/cli/...")
 		os.Exit(1)
 	}
-	if err := write(context.Background(), os.Args[1]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	programs := map[string]program{
+		"kube-migrator": func(ctx context.Context, args []string, out, problems *bytes.Buffer) int {
+			return cli.Run(ctx, args, cli.Streams{In: strings.NewReader(""), Out: out, Err: problems})
+		},
+		"api-migrator": func(ctx context.Context, args []string, out, problems *bytes.Buffer) int {
+			return apicli.Run(ctx, args, apicli.Streams{In: strings.NewReader(""), Out: out, Err: problems})
+		},
+	}
+	for name, run := range programs {
+		if err := run.write(context.Background(), os.Args[1], name); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
 }
 
-// write replaces the Markdown files in a folder.
-func write(ctx context.Context, dir string) error {
+// write replaces the program's Markdown files in a folder.
+func (run program) write(ctx context.Context, dir, name string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
-	old, err := filepath.Glob(filepath.Join(dir, program+"*.md"))
+	old, err := filepath.Glob(filepath.Join(dir, name+"*.md"))
 	if err != nil {
 		return fmt.Errorf("find old files: %w", err)
 	}
@@ -46,12 +58,12 @@ func write(ctx context.Context, dir string) error {
 			return fmt.Errorf("remove old file: %w", err)
 		}
 	}
-	return writeCommand(ctx, dir, []string{program})
+	return run.writeCommand(ctx, dir, []string{name})
 }
 
 // writeCommand writes a command's file and those of the commands below it.
-func writeCommand(ctx context.Context, dir string, command []string) error {
-	help, err := output(ctx, append(slices.Clip(command), "--help"))
+func (run program) writeCommand(ctx context.Context, dir string, command []string) error {
+	help, err := run.output(ctx, append(slices.Clip(command), "--help"))
 	if err != nil {
 		return err
 	}
@@ -61,7 +73,7 @@ func writeCommand(ctx context.Context, dir string, command []string) error {
 		return fmt.Errorf("write reference: %w", err)
 	}
 	for _, name := range below(help) {
-		if err := writeCommand(ctx, dir, append(slices.Clip(command), name)); err != nil {
+		if err := run.writeCommand(ctx, dir, append(slices.Clip(command), name)); err != nil {
 			return err
 		}
 	}
@@ -85,9 +97,9 @@ func below(help string) []string {
 }
 
 // output runs a command line and returns what it prints.
-func output(ctx context.Context, args []string) (string, error) {
+func (run program) output(ctx context.Context, args []string) (string, error) {
 	var out, problems bytes.Buffer
-	if code := cli.Run(ctx, args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &problems}); code != 0 {
+	if code := run(ctx, args, &out, &problems); code != 0 {
 		return "", fmt.Errorf("run %s: exit code %d: %s", strings.Join(args, " "), code, problems.String())
 	}
 	return out.String(), nil
