@@ -151,7 +151,7 @@ fmt: ## format the code and sort its imports
 	$(LINT) fmt ./...
 
 .PHONY: generate
-generate: ## write everything that is generated (docs/cli, docs/releases.md, the chart, config) and tidy the module files
+generate: ## write everything that is generated (docs/cli, docs/api.md, docs/releases.md, the chart, config) and tidy the module files
 	go generate ./...
 	go mod tidy
 	go -C tools mod tidy

@@ -194,7 +194,7 @@ type Pace struct {
 	// +kubebuilder:validation:Maximum=100000
 	MaxObjectsPerSecond int32 `json:"maxObjectsPerSecond,omitempty"`
 	// MaxInFlight limits how many requests are in flight at once. 0, the default:
-	// 32.
+	// 64.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1024

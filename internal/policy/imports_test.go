@@ -124,6 +124,7 @@ var allowed = map[string][]string{
 		"internal/cli/exit", "internal/etcdaudit", "internal/install", "internal/inventory", "internal/upgrade", "migrate"},
 	"internal/cli/screen": {"api/v1alpha1", "internal/cli/arg", "internal/cli/render", "internal/printable",
 		"internal/upgrade", "migrate"},
+	"internal/cli/cmd/api-reference": {"config"},
 	"internal/cli/cmd/cli-reference": {"internal/apicli", "internal/cli"},
 	"internal/cli/cmd/manifests": {"api/v1alpha1", "config", "internal/cli/arg", "internal/controller/trigger",
 		"internal/install"},

@@ -28,6 +28,14 @@ func main() {
 		fmt.Fprintln(os.Stderr, "no folder named\nTry: go generate ./internal/cli/...")
 		os.Exit(1)
 	}
+	if err := write(context.Background(), os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// write replaces the Markdown files of both programs in a folder.
+func write(ctx context.Context, dir string) error {
 	programs := map[string]program{
 		"kube-migrator": func(ctx context.Context, args []string, out, problems *bytes.Buffer) int {
 			return cli.Run(ctx, args, cli.Streams{In: strings.NewReader(""), Out: out, Err: problems})
@@ -37,14 +45,14 @@ func main() {
 		},
 	}
 	for name, run := range programs {
-		if err := run.write(context.Background(), os.Args[1], name); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+		if err := run.write(ctx, dir, name); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
-// write replaces the program's Markdown files in a folder.
+// write replaces the Markdown files of one program in a folder.
 func (run program) write(ctx context.Context, dir, name string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make folder: %w", err)

@@ -23,8 +23,10 @@ func TestEveryCommandHasAPageAndOldPagesGo(t *testing.T) {
 		t.Errorf("the page of a command that is gone is still there: %v", err)
 	}
 	for page, want := range map[string]string{
-		"kube-migrator.md":         "Exit codes:",
-		"kube-migrator-migrate.md": "--max-in-flight",
+		"kube-migrator.md":          "Exit codes:",
+		"kube-migrator-migrate.md":  "--max-in-flight",
+		"api-migrator.md":           "Exit codes:",
+		"api-migrator-crd-check.md": "Exit codes:",
 	} {
 		raw, err := os.ReadFile(filepath.Join(dir, page))
 		if err != nil {
