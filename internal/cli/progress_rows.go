@@ -14,8 +14,10 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
+	"github.com/kube-migrator/kube-migrator/internal/worker"
 )
 
 // progressOf adds the progress of each migration to the verdicts of a report. It is pure, and decides nothing about
@@ -100,8 +102,15 @@ func rowOf(m *v1alpha1.StorageVersionMigration, resource string) render.Progress
 		row.Failures = append(row.Failures, render.ProgressFailure{Namespace: f.Namespace, Name: f.Name,
 			Reason: f.Reason, Message: f.Message, Attempts: f.Attempts})
 	}
+	if c := records.ConditionOf(m, v1alpha1.ConditionFailed); c != nil && row.Run == upgrade.HasFailed &&
+		slices.Contains(worker.Failures(), worker.Result(c.Reason)) {
+		row.Runbook = runbook + strings.ToLower(c.Reason)
+	}
 	return row
 }
+
+// runbook is the page with a section for each reason for which a run fails.
+const runbook = "https://github.com/kube-migrator/kube-migrator/blob/main/docs/runbook.md#"
 
 func moment(t metav1.Time) *time.Time {
 	if t.IsZero() {

@@ -353,6 +353,34 @@ func TestTheRunBeforeIsNotCountedForOneThatWaits(t *testing.T) {
 	}
 }
 
+// The runbook has a section for each reason with which a run fails, and for no other.
+func TestAFailureLeadsToItsSectionOfTheRunbook(t *testing.T) {
+	reason := func(text string) func(*v1alpha1.StorageVersionMigration) {
+		return func(m *v1alpha1.StorageVersionMigration) { m.Status.Conditions[0].Reason = text }
+	}
+	const page = "https://github.com/kube-migrator/kube-migrator/blob/main/docs/runbook.md"
+	for name, tt := range map[string]struct {
+		phase  v1alpha1.Phase
+		reason string
+		want   string
+	}{
+		"it failed":                         {v1alpha1.PhaseFailed, "ObjectsFailed", page + "#objectsfailed"},
+		"it failed for an unknown reason":   {v1alpha1.PhaseFailed, "Whatever", ""},
+		"it is running":                     {v1alpha1.PhaseRunning, "ObjectsFailed", ""},
+		"it succeeded, whatever the reason": {v1alpha1.PhaseSucceeded, "ObjectsFailed", ""},
+	} {
+		m := migrationOf("pods", tt.phase, "now", reason(tt.reason))
+		_, p := both(t, knownOf([]inventory.Resource{resourceAt("pods", "now")}, nil, m), records.Scope{})
+		var text strings.Builder
+		if err := p.Write(&text, render.Table, render.ProgressStyle{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Resources[0].Runbook; got != tt.want || strings.Contains(text.String(), "  See "+page) != (tt.want != "") {
+			t.Errorf("%s: %q, want %q, in\n%s", name, got, tt.want, text.String())
+		}
+	}
+}
+
 func TestAMigrationOfWhatIsGoneThatFailedIsFinished(t *testing.T) {
 	failed, running := migrationOf("gadgets", v1alpha1.PhaseFailed, ""),
 		migrationOf("gadgets", v1alpha1.PhaseRunning, "")

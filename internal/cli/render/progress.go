@@ -78,6 +78,8 @@ type ProgressResource struct {
 	Failures                  []ProgressFailure `json:"failures,omitempty"`
 	// Try is the command that helps; empty where nothing has to be done.
 	Try string `json:"try,omitempty"`
+	// Runbook is the page that says what to do about the reason for which the last run failed; empty if none has.
+	Runbook string `json:"runbook,omitempty"`
 	// Unlisted: tables leave the resource out. It has no StorageVersionMigration, and no one named it.
 	Unlisted bool `json:"-"`
 	// Stored are the versions that may be stored, as in a Finding, and Recorded is the StorageState; nil for none. Pages
@@ -272,6 +274,9 @@ func (r ProgressResource) failures(b *strings.Builder) {
 	}
 	if r.Try != "" {
 		fmt.Fprintf(b, "  Try: %s\n", r.Try)
+	}
+	if r.Runbook != "" {
+		fmt.Fprintf(b, "  See %s\n", r.Runbook)
 	}
 }
 
