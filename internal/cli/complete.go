@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
@@ -39,6 +40,34 @@ func invoked(args []string) (rest []string, name string) {
 		return rest, "kubectl " + strings.ReplaceAll(plugin, "_", "-")
 	}
 	return rest, name
+}
+
+func newCompletionCommand(env *environment) *cobra.Command {
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	return &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "Print the completion script of a shell",
+		Long: "Print the completion script of a shell: " + strings.Join(shells, ", ") + `. It completes commands, flags, and
+the names of the cluster's resources and of the contexts. kubectl completes "kubectl migrator" if a link named
+` + completer + ` to this program is in the PATH.`,
+		Example:   "  source <(kube-migrator completion bash)",
+		ValidArgs: shells,
+		Args:      arg.One("SHELL"),
+		RunE: func(command *cobra.Command, args []string) error {
+			root := command.Root()
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(env.Out, true)
+			case "zsh":
+				return root.GenZshCompletion(env.Out)
+			case "fish":
+				return root.GenFishCompletion(env.Out, true)
+			case "powershell":
+				return root.GenPowerShellCompletionWithDesc(env.Out)
+			}
+			return exit.Usage(command, arg.Unknown(shells).Of("SHELL", args[0]))
+		},
+	}
 }
 
 // complete makes shells complete contexts of the kubeconfig, and names of the cluster's resources where the usage of a
