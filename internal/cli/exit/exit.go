@@ -63,19 +63,27 @@ func Usage(command *cobra.Command, err error) error {
 
 // Report shows the error, if there is one, in two lines, and returns the exit code.
 func Report(w io.Writer, command *cobra.Command, err error) int {
+	code, problem, try := Parts(command, err)
+	if problem != "" {
+		fmt.Fprintf(w, "error: %s\nTry: %s\n", problem, try)
+	}
+	return code
+}
+
+// Parts returns the exit code for an error, and its two lines: the problem, and the command that helps. Both are empty
+// if there is no error, or if the command has already shown its result.
+func Parts(command *cobra.Command, err error) (code int, problem, try string) {
 	if err == nil {
-		return Done
+		return Done, "", ""
 	}
 	if code := Code(0); errors.As(err, &code) {
-		return int(code)
+		return int(code), "", ""
 	}
-	code, try := Error, command.CommandPath()+" --help"
+	code, try = Error, command.CommandPath()+" --help"
 	if hint := (*Hint)(nil); errors.As(err, &hint) {
 		code, try = hint.code, hint.command
 	}
-	fmt.Fprintf(w, "error: %s\n", OneLine(err))
-	fmt.Fprintf(w, "Try: %s\n", try)
-	return code
+	return code, OneLine(err).Error(), try
 }
 
 // Worse returns the more important of two codes. Their order is: an interrupt, an error, failures, undetermined, work
@@ -87,6 +95,15 @@ func Worse(a, b int) int {
 		}
 	}
 	return Done
+}
+
+// WorseVerdict is Worse for commands that judge clusters and change nothing. For them, as within one cluster, work left
+// is more important than what is undetermined.
+func WorseVerdict(a, b int) int {
+	if a == WorkLeft && b == Undetermined || a == Undetermined && b == WorkLeft {
+		return WorkLeft
+	}
+	return Worse(a, b)
 }
 
 // OneLine folds an error's text into one line.
