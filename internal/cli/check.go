@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/clusters"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/page"
 	"github.com/kube-migrator/kube-migrator/internal/cli/records"
@@ -25,6 +26,7 @@ import (
 // checkFlags are the flags of check.
 type checkFlags struct {
 	etcdFlags
+	fleet         clusters.Flags
 	scope         records.Scope
 	targetVersion string
 	targetServer  string
@@ -72,14 +74,15 @@ their StorageState.
 Below the table come reasons and commands; -o wide shows all of that in the table. -o name lists the resources that are not
 safe, or cannot be determined, one per line. -o html writes a page that needs nothing besides itself, for a change ticket.
 
-Exit codes: 0 safe; 1 error; 2 unsafe; 3 cannot be determined, or the target's release is unknown. 2 takes precedence over 3.`,
+Exit codes: 0 safe; 1 error; 2 unsafe; 3 cannot be determined, or the target's release is unknown. 2 takes precedence over 3.` + fleetHelp,
 		Example: `  kube-migrator check
   kube-migrator check --target-version 1.36
   kube-migrator check --target-version 1.36 --explain
   kube-migrator check --target-server https://new-control-plane:6443
   kustomize build config/crd | kube-migrator check -f -
   kube-migrator check --snapshot snapshot.db -o json
-  kube-migrator check --target-version 1.36 -o html > check.html`,
+  kube-migrator check --target-version 1.36 -o html > check.html
+  kube-migrator check --contexts 'prod-*' --target-version 1.36`,
 		RunE: func(command *cobra.Command, args []string) error {
 			f.scope.Names = args
 			if f.explain {
@@ -106,6 +109,7 @@ Exit codes: 0 safe; 1 error; 2 unsafe; 3 cannot be determined, or the target's r
 		"Show what the releases up to --target-version change for built-in resources; reads no cluster")
 	f.scope.Add(flags)
 	f.add(flags)
+	f.fleet.Add(flags)
 	arg.Output(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name, render.HTML)
 	// The flag exists, and has no other completion.
 	_ = command.RegisterFlagCompletionFunc("target-version",
@@ -130,6 +134,9 @@ func (f *checkFlags) validate(command *cobra.Command) (etcdaudit.Source, error) 
 	if err := f.scope.Check(command); err != nil {
 		return nil, err
 	}
+	if err := f.fleet.Check(command, "snapshot", "etcd-endpoints"); err != nil {
+		return nil, err
+	}
 	return f.source(command)
 }
 
@@ -142,11 +149,11 @@ type gathering struct {
 	question upgrade.Question
 }
 
-// checkUpgrade gathers the facts, judges them, and shows the report.
+// checkUpgrade shows the report about the cluster, or about every cluster of a fleet.
 func (env *environment) checkUpgrade(command *cobra.Command, f *checkFlags, source etcdaudit.Source) error {
 	ctx := command.Context()
 	question := upgrade.Question{
-		Program: env.name, Now: time.Now(), MaxAge: f.maxAge,
+		Now: time.Now(), MaxAge: f.maxAge,
 		AnyAge: command.Flags().Changed("max-age") && f.maxAge == 0,
 		Etcd:   source != nil, Applying: len(f.files) > 0,
 	}
@@ -160,20 +167,26 @@ func (env *environment) checkUpgrade(command *cobra.Command, f *checkFlags, sour
 	if question.Target, err = env.target(ctx, command, f); err != nil {
 		return err
 	}
-	q, err := env.connect()
-	if err != nil {
-		return err
+	if f.fleet.Given(command) {
+		return env.overFleet(command, &f.fleet, f.output, "VERDICT", func(ctx context.Context,
+			env *environment) (*render.FleetAnswer, error) {
+			g, report, err := env.judge(ctx, command, f, question, manifests, nil)
+			if err != nil {
+				return nil, err
+			}
+			for i := range report.Findings {
+				report.Findings[i].Next = env.aimed(report.Findings[i].Next)
+			}
+			answer := render.CheckAnswer(report)
+			return &answer, g.conclude(report)
+		})
 	}
-	g := &gathering{env: env, Client: q, command: command, question: question}
-	if err := g.look(ctx, source, f.prefix); err != nil {
-		return err
-	}
-	report, err := g.report(ctx, f.scope, manifests)
+	g, report, err := env.judge(ctx, command, f, question, manifests, source)
 	if err != nil {
 		return err
 	}
 	if f.output == render.HTML {
-		err = page.Report(env.Out, page.OfCheck(report, q.Host, question.Now))
+		err = page.Report(env.Out, page.OfCheck(report, g.Host, question.Now))
 	} else {
 		err = render.Check(env.Out, f.output, report)
 	}
@@ -181,6 +194,22 @@ func (env *environment) checkUpgrade(command *cobra.Command, f *checkFlags, sour
 		return fmt.Errorf("write the report: %w", err)
 	}
 	return g.conclude(report)
+}
+
+// judge gathers the facts of the cluster and judges them.
+func (env *environment) judge(ctx context.Context, command *cobra.Command, f *checkFlags, question upgrade.Question,
+	manifests []upgrade.Manifest, source etcdaudit.Source) (*gathering, upgrade.Report, error) {
+	q, err := env.connect()
+	if err != nil {
+		return nil, upgrade.Report{}, err
+	}
+	question.Program = env.name
+	g := &gathering{env: env, Client: q, command: command, question: question}
+	if err := g.look(ctx, source, f.prefix); err != nil {
+		return nil, upgrade.Report{}, err
+	}
+	report, err := g.report(ctx, f.scope, manifests)
+	return g, report, err
 }
 
 // look reads the cluster's inventory, StorageStates and StorageVersionMigrations, and etcd if source is not nil.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/kube-migrator/kube-migrator/internal/cli/clusters"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -43,6 +44,8 @@ type environment struct {
 	name       string
 	kubeconfig *clientcmd.ClientConfigLoadingRules
 	overrides  *clientcmd.ConfigOverrides
+	// member is the cluster of a fleet that the command is about; nil for the cluster that the flags name.
+	member *clusters.Cluster
 }
 
 // connect returns a client for the records of the cluster that the flags name.
@@ -86,6 +89,9 @@ func (env *environment) config() (*rest.Config, error) {
 
 // impatientConfig is config for requests that must not wait because of other requests.
 func (env *environment) impatientConfig() (*rest.Config, error) {
+	if env.member != nil {
+		return env.member.Config(env.overrides)
+	}
 	if path := env.kubeconfig.ExplicitPath; path != "" {
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 			return nil, exit.Try(fmt.Errorf("kubeconfig %s does not exist", path), "kubectl config view")

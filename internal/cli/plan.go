@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/clusters"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
@@ -33,12 +34,13 @@ const (
 )
 
 type planOptions struct {
+	fleet   clusters.Flags
 	output  render.Format
 	maxRate float64
 }
 
 func newPlanCommand(env *environment) *cobra.Command {
-	options := planOptions{}
+	options := &planOptions{}
 	command := &cobra.Command{
 		Use:   "plan [RESOURCE…]",
 		Short: "Show which resources exist, and which need to be migrated",
@@ -57,57 +59,80 @@ RESOURCE is what kubectl accepts: widgets, widget, widgets.demo.example.com, wid
 
 Exit codes: 2 if a resource needs a migration; else 3 if that cannot be determined for a named resource, or, if none was
 named, because a part of the cluster could not be read; else 0. Built-in resources whose stored versions are not recorded
-count only if they are named. 1 is an error.`,
+count only if they are named. 1 is an error.` + fleetHelp,
 		Example: `  kube-migrator plan
   kube-migrator plan widgets.demo.example.com -o json
-  kube-migrator plan --max-rate 300`,
+  kube-migrator plan --max-rate 300
+  kube-migrator plan --contexts 'prod-*'`,
 		RunE: func(command *cobra.Command, args []string) error { return env.plan(command, args, options) },
 	}
 	arg.Output(command.Flags(), &options.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
 	arg.Number(command.Flags(), &options.maxRate, "max-rate", 0, arg.Within[float64]{Unit: objectsPerSecond},
 		fmt.Sprintf("Objects per second to compute durations with (default: %d)", assumedRate))
+	options.fleet.Add(command.Flags())
 	return command
 }
 
-// plan gathers, decides, and shows.
-func (env *environment) plan(command *cobra.Command, args []string, options planOptions) error {
-	rate := cmp.Or(options.maxRate, assumedRate)
-	ctx := command.Context()
-	config, err := env.config()
+// plan shows the plan of the cluster, or of every cluster of a fleet.
+func (env *environment) plan(command *cobra.Command, args []string, options *planOptions) error {
+	if err := options.fleet.Check(command); err != nil {
+		return err
+	}
+	if options.fleet.Given(command) {
+		return env.overFleet(command, &options.fleet, options.output, "MIGRATION", func(ctx context.Context,
+			env *environment) (*render.FleetAnswer, error) {
+			plan, failures, err := env.planned(ctx, command, args, options)
+			if err != nil {
+				return nil, err
+			}
+			env.skipped(failures)
+			answer := render.PlanAnswer(plan)
+			return &answer, planEnd(plan, len(args) > 0)
+		})
+	}
+	plan, failures, err := env.planned(command.Context(), command, args, options)
 	if err != nil {
 		return err
 	}
+	if err := plan.Write(env.Out, options.output); err != nil {
+		return err
+	}
+	if options.output == render.Table || options.output == render.Wide {
+		env.skipped(failures)
+		env.planNotes(plan, options)
+	}
+	return planEnd(plan, len(args) > 0)
+}
+
+// planned gathers the facts of the cluster, and decides.
+func (env *environment) planned(ctx context.Context, command *cobra.Command, args []string,
+	options *planOptions) (render.Plan, []inventory.Failure, error) {
+	config, err := env.config()
+	if err != nil {
+		return render.Plan{}, nil, err
+	}
 	client, err := apiserver.NewClient(config)
 	if err != nil {
-		return err
+		return render.Plan{}, nil, err
 	}
 	q := env.records(config, client)
 	inv, err := inventory.Take(ctx, client)
 	if err != nil {
-		return exit.Unreachable(config.Host, err)
+		return render.Plan{}, nil, exit.Unreachable(config.Host, err)
 	}
 	resources := inv.Resources
 	if len(args) > 0 {
 		if resources, err = inv.FindAll(args); err != nil {
-			return exit.NotFound(env.name, command, err)
+			return render.Plan{}, nil, exit.NotFound(env.name, command, err)
 		}
 	}
 	resources = inventory.ByRisk(resources)
 	counts, err := countAll(ctx, client, resources)
 	if err != nil {
-		return err
+		return render.Plan{}, nil, err
 	}
-	plan := planOf(q.Recorded(ctx, inv), resources, counts, inv.Failures, rate)
-	if err := plan.Write(env.Out, options.output); err != nil {
-		return err
-	}
-	if options.output == render.Table || options.output == render.Wide {
-		env.planNotes(plan, inv.Failures, options)
-	}
-	if code := planExit(plan, len(args) > 0); code != exit.Done {
-		return exit.Code(code)
-	}
-	return nil
+	rate := cmp.Or(options.maxRate, assumedRate)
+	return planOf(q.Recorded(ctx, inv), resources, counts, inv.Failures, rate), inv.Failures, nil
 }
 
 // count is the result of counting one resource. The zero value means that it was not counted.
@@ -197,11 +222,15 @@ func plannedResource(r inventory.Resource, counted count, need inventory.Need, r
 	return p
 }
 
-// planNotes returns notes about the table.
-func (env *environment) planNotes(plan render.Plan, failures []inventory.Failure, options planOptions) {
+// skipped names the parts of the cluster that could not be read.
+func (env *environment) skipped(failures []inventory.Failure) {
 	for _, failure := range failures {
 		fmt.Fprintf(env.Err, "Skipped: %s\n", strings.Join(strings.Fields(failure.String()), " "))
 	}
+}
+
+// planNotes writes notes about the table.
+func (env *environment) planNotes(plan render.Plan, options *planOptions) {
 	if slices.ContainsFunc(plan.Resources, func(r render.PlannedResource) bool { return r.DurationSeconds != nil }) {
 		note := "DURATION is at %v objects/s"
 		if options.maxRate == 0 {
@@ -212,6 +241,14 @@ func (env *environment) planNotes(plan render.Plan, failures []inventory.Failure
 	if n := plan.NotStored(); n > 0 && options.output == render.Table {
 		fmt.Fprintf(env.Err, "%d resources are not stored and are not shown; -o wide shows them.\n", n)
 	}
+}
+
+// planEnd returns the error that ends the command with the exit code of planExit.
+func planEnd(plan render.Plan, named bool) error {
+	if code := planExit(plan, named); code != exit.Done {
+		return exit.Code(code)
+	}
+	return nil
 }
 
 // planExit returns the exit code that the command's help describes. It is pure.

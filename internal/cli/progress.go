@@ -17,6 +17,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/clusters"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/page"
 	"github.com/kube-migrator/kube-migrator/internal/cli/records"
@@ -36,7 +37,7 @@ const (
 )
 
 func newProgressCommand(env *environment) *cobra.Command {
-	output, watch, about := render.Format(""), false, records.Scope{}
+	output, watch, about, fleet := render.Format(""), false, records.Scope{}, clusters.Flags{}
 	command := &cobra.Command{
 		Use:   "progress [RESOURCE…]",
 		Short: "Show how far the controller in the cluster is, and whether an upgrade is safe now",
@@ -57,10 +58,11 @@ RESOURCE is what kubectl accepts, or the name of a StorageVersionMigration.
 
 Exit codes: 0 safe; 1 error; 2 unsafe: objects may be stored in an old version; 3 cannot be determined: a StorageState says
 Unknown, was not renewed in time or does not exist, or a part of the cluster could not be read; 4 a migration has failed;
-130 interrupted. 4 takes precedence over 2, and 2 over 3.`,
+130 interrupted. 4 takes precedence over 2, and 2 over 3.` + fleetHelp,
 		Example: `  kube-migrator progress -w
   kube-migrator progress widgets.demo.example.com -o json
-  kube-migrator progress -o html > progress.html`,
+  kube-migrator progress -o html > progress.html
+  kube-migrator progress --contexts 'prod-*'`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if watch && output != render.Table && output != render.Wide {
 				return exit.Usage(command, fmt.Errorf("--watch and --output=%s exclude each other", output))
@@ -69,12 +71,22 @@ Unknown, was not renewed in time or does not exist, or a part of the cluster cou
 			if err := about.Check(command); err != nil {
 				return err
 			}
+			if err := fleet.Check(command, "watch"); err != nil {
+				return err
+			}
+			if fleet.Given(command) {
+				return env.overFleet(command, &fleet, output, "VERDICT", func(ctx context.Context,
+					env *environment) (*render.FleetAnswer, error) {
+					return env.progressOnce(ctx, command, about)
+				})
+			}
 			return env.progress(command, about, output, watch)
 		},
 	}
 	arg.Output(command.Flags(), &output, render.Table, render.Wide, render.JSON, render.YAML, render.Name,
 		render.HTML)
 	about.Add(command.Flags())
+	fleet.Add(command.Flags())
 	command.Flags().BoolVarP(&watch, "watch", "w", false, "Continue until every run has succeeded or failed")
 	return command
 }
@@ -111,6 +123,30 @@ func (env *environment) progress(command *cobra.Command, about records.Scope, ou
 		return exit.Code(code)
 	}
 	return nil
+}
+
+// progressOnce is the progress of one cluster of a fleet.
+func (env *environment) progressOnce(ctx context.Context, command *cobra.Command,
+	about records.Scope) (*render.FleetAnswer, error) {
+	q, err := env.connect()
+	if err != nil {
+		return nil, err
+	}
+	progress, err := (&observer{env: env, Client: q, command: command, about: about}).look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, what := range progress.NotLookedAt {
+		fmt.Fprintf(env.Err, "Skipped: %s\n", what)
+	}
+	for i := range progress.Resources {
+		progress.Resources[i].Try = env.aimed(progress.Resources[i].Try)
+	}
+	answer := render.ProgressAnswer(progress)
+	if code := progressExit(progress); code != exit.Done {
+		return &answer, exit.Code(code)
+	}
+	return &answer, nil
 }
 
 // interruptedOr returns the exit code of an interrupt if that is the reason of the error, otherwise the error.

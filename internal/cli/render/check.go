@@ -45,14 +45,10 @@ func checkTable(w io.Writer, wide bool, r upgrade.Report) error {
 		}
 		header = append(header, "WHY", "TRY")
 	}
-	var reasons []reason
 	rows := make([][]string, len(r.Findings))
 	for i, f := range r.Findings {
 		if !wide {
 			rows[i] = []string{f.Resource, string(f.Verdict), firstOf(f.Stored), f.Current}
-			if f.Verdict != upgrade.Safe || f.Next != "" {
-				reasons = append(reasons, reason{f.Resource, f.From, f.Why, f.Next})
-			}
 			continue
 		}
 		row := []string{
@@ -69,7 +65,19 @@ func checkTable(w io.Writer, wide bool, r upgrade.Report) error {
 			return err
 		}
 	}
+	return checkBelow(w, r, wide)
+}
+
+// checkBelow writes what follows the table: the reasons, unless the table contains them, records that claim too little,
+// and the conclusion.
+func checkBelow(w io.Writer, r upgrade.Report, wide bool) error {
 	var b strings.Builder
+	var reasons []reason
+	for _, f := range r.Findings {
+		if !wide && (f.Verdict != upgrade.Safe || f.Next != "") {
+			reasons = append(reasons, reason{f.Resource, f.From, f.Why, f.Next})
+		}
+	}
 	if len(reasons) > 0 {
 		b.WriteString("\n")
 		writeReasons(&b, reasons, 0)

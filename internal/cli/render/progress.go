@@ -181,6 +181,11 @@ func (p Progress) table(w io.Writer, wide bool, style ProgressStyle) error {
 			return err
 		}
 	}
+	return p.below(w, wide, style)
+}
+
+// below writes what follows the table: what has failed, the reasons, unless the table contains them, and the verdict.
+func (p Progress) below(w io.Writer, wide bool, style ProgressStyle) error {
 	var b strings.Builder
 	var reasons []reason
 	for _, r := range p.Resources {

@@ -1,0 +1,232 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/cli/clusters"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/fleet"
+)
+
+// fleetHelp is the part of a command's help that is about fleets.
+const fleetHelp = `
+
+With --contexts or --kubeconfig-dir the command asks many clusters at the same time, and shows one row for each. A cluster
+that does not answer within --cluster-timeout delays no other. -o json contains the whole report of each cluster, and -o name
+lists the clusters whose exit code is not 0. The exit code is the first of 130, 1, 4, 2 and 3 that any cluster has.`
+
+// at returns the environment of a command for one member of a fleet.
+func (env *environment) at(m *clusters.Cluster, out, errs io.Writer) *environment {
+	own := *env
+	own.Streams = Streams{In: strings.NewReader(""), Out: out, Err: errs}
+	own.outTerminal, own.errTerminal = nil, nil
+	own.member, own.name = m, env.name+m.Flags()
+	return &own
+}
+
+// inquiry is a command about many clusters.
+type inquiry struct {
+	command *cobra.Command
+	options fleet.Options
+	output  render.Format
+	// ask is the command for one cluster. Its answer is nil if the command ended with an error before it had one.
+	ask func(ctx context.Context, env *environment) (*render.FleetAnswer, error)
+	// identify returns what no other cluster has, or nothing if that is unknown.
+	identify func(ctx context.Context, env *environment) string
+}
+
+// overFleet runs a command for every cluster that the flags select, and shows their answers. column is the header of
+// the verdicts.
+func (env *environment) overFleet(command *cobra.Command, f *clusters.Flags, output render.Format, column string,
+	ask func(ctx context.Context, env *environment) (*render.FleetAnswer, error)) error {
+	if output == render.HTML {
+		flag := clusters.Contexts
+		if command.Flags().Changed(clusters.KubeconfigDir) {
+			flag = clusters.KubeconfigDir
+		}
+		return exit.Usage(command, fmt.Errorf("--%s and --output=html exclude each other", flag))
+	}
+	lists, err := f.Select(command, env.kubeconfig)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process
+	all := slices.Concat(lists...)
+	if env.errTerminal != nil {
+		fmt.Fprintf(env.Err, "Asking %d clusters, %d at the same time.\n", len(all), min(len(all), f.Options.Parallel))
+	}
+	q := inquiry{command: command, options: f.Options, output: output, ask: ask, identify: identity}
+	report := render.Fleet{What: "CLUSTER", Column: column, Clusters: env.askAll(ctx, q, all)}
+	return env.showFleet(report, output, exit.WorseVerdict)
+}
+
+// askAll asks clusters, and returns a row for each.
+func (env *environment) askAll(ctx context.Context, q inquiry, all []*clusters.Cluster) []render.FleetCluster {
+	type answered struct {
+		row render.FleetCluster
+		id  string
+	}
+	results := fleet.Run(ctx, len(all), q.options, func(ctx context.Context, i int) (answered, error) {
+		notes := &bytes.Buffer{}
+		own := env.at(all[i], io.Discard, notes)
+		answer, err := q.ask(ctx, own)
+		if err != nil && answer == nil && fleet.Ended(ctx) {
+			return answered{}, err
+		}
+		row, err := own.row(q, answer, err)
+		if err != nil {
+			return answered{}, err
+		}
+		row.Notes = linesOf(notes.String())
+		return answered{row, q.identify(ctx, own)}, nil
+	})
+	rows, byID := make([]render.FleetCluster, len(all)), map[string][]string{}
+	for i, r := range results {
+		rows[i] = r.Value.row
+		if r.Err != nil {
+			rows[i] = env.missing(q.command, all[i], r.Err)
+		}
+		rows[i].Name, rows[i].Context, rows[i].Kubeconfig = all[i].Name, all[i].Context, all[i].File
+		if id := r.Value.id; id != "" {
+			byID[id] = append(byID[id], all[i].Name)
+		}
+	}
+	for i, r := range results {
+		if same := byID[r.Value.id]; len(same) > 1 {
+			rows[i].SameClusterAs = slices.DeleteFunc(slices.Clone(same), func(name string) bool {
+				return name == all[i].Name
+			})
+		}
+	}
+	return rows
+}
+
+// identity is the UID of the namespace kube-system, which costs one request.
+func identity(ctx context.Context, env *environment) string {
+	config, err := env.config()
+	if err != nil {
+		return ""
+	}
+	client, err := apiserver.NewClient(config)
+	if err != nil {
+		return ""
+	}
+	id, err := clusterID(ctx, client)
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
+// row turns the answer of one cluster, or its error, into a row. Only what the output needs is kept: the answers of
+// many clusters are in memory at the same time.
+func (env *environment) row(q inquiry, a *render.FleetAnswer, err error) (render.FleetCluster, error) {
+	code, problem, try := exit.Parts(q.command, err)
+	row := render.FleetCluster{Verdict: render.FleetFailed, ExitCode: code}
+	if a == nil {
+		row.Reason, row.Try = problem, env.aimed(try)
+		row.Details = twoLines(row)
+		return row, nil
+	}
+	row.Verdict, row.Left, row.Reason, row.Try = a.Verdict, a.Left, a.Reason, env.aimed(a.Try)
+	show := a.Details
+	switch q.output {
+	case render.JSON, render.YAML:
+		row.Report, err = json.Marshal(a.Report)
+		return row, err
+	case render.Wide:
+		show = a.Whole
+	case render.Table, render.Text, render.Name, render.HTML:
+		if code == exit.Done || q.output == render.Name {
+			return row, nil
+		}
+	}
+	var details strings.Builder
+	if err := show(&details); err != nil {
+		return row, err
+	}
+	row.Details = strings.TrimLeft(details.String(), "\n")
+	if problem != "" {
+		row.Details += fmt.Sprintf("error: %s\nTry: %s\n", problem, env.aimed(try))
+	}
+	return row, nil
+}
+
+// missing is the row of a cluster without an answer.
+func (env *environment) missing(command *cobra.Command, m *clusters.Cluster, err error) render.FleetCluster {
+	panicked, late := (*fleet.PanicError)(nil), (*fleet.TimeoutError)(nil)
+	row := render.FleetCluster{Verdict: render.FleetInterrupted, ExitCode: exit.Interrupted, Reason: "interrupted"}
+	switch {
+	case errors.Is(err, fleet.ErrNotStarted):
+		row.Verdict, row.Reason = render.FleetNotStarted, err.Error()
+		return row
+	case errors.As(err, &panicked):
+		row.Notes = linesOf(string(panicked.Stack))
+	case errors.As(err, &late):
+	default:
+		return row
+	}
+	row.Verdict, row.ExitCode, row.Reason = render.FleetFailed, exit.Error, exit.OneLine(err).Error()
+	row.Try = m.Aim(env.name, "kubectl version")
+	if panicked != nil {
+		row.Try = m.Aim(env.name, command.CommandPath())
+	}
+	row.Details = twoLines(row)
+	return row
+}
+
+func twoLines(row render.FleetCluster) string {
+	return fmt.Sprintf("error: %s\nTry: %s\n", row.Reason, row.Try)
+}
+
+// aimed returns a suggested command for the cluster of this environment.
+func (env *environment) aimed(command string) string {
+	if env.member == nil || command == "" {
+		return command
+	}
+	return env.member.Aim(strings.TrimSuffix(env.name, env.member.Flags()), command)
+}
+
+// showFleet shows the rows, and returns the exit code. worse returns the more important of two codes.
+func (env *environment) showFleet(report render.Fleet, output render.Format, worse func(a, b int) int) error {
+	for _, c := range report.Clusters {
+		report.ExitCode = worse(report.ExitCode, c.ExitCode)
+		if output == render.JSON || output == render.YAML {
+			continue
+		}
+		for _, note := range c.Notes {
+			fmt.Fprintf(env.Err, "%s: %s\n", c.Name, note)
+		}
+	}
+	if err := report.Write(env.Out, output); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	if report.ExitCode != exit.Done {
+		return exit.Code(report.ExitCode)
+	}
+	return nil
+}
+
+// linesOf returns the lines of a text that are not empty.
+func linesOf(text string) []string {
+	return slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return line == "" })
+}
