@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,41 +66,25 @@ var errRefused = errors.New("refused")
 
 // simulated is a fleet in virtual time: of seven clusters, one is slow, one fails, one does not answer until its context
 // ends, one does not even notice that, and one panics.
-type simulated struct {
-	release chan struct{}
-	working chan struct{} // one element for each cluster that is asked
-}
+type simulated struct{ release chan struct{} }
 
 func (s *simulated) ask(ctx context.Context, i int) (string, error) {
-	select {
-	case s.working <- struct{}{}:
-	default:
-		return "", errors.New("more clusters are asked at the same time than the bound allows")
-	}
-	leave := func() { <-s.working }
-	answer := fmt.Sprintf("answer of %d", i)
 	switch i % 7 {
 	case 1:
-		defer leave()
 		time.Sleep(30 * time.Second)
 	case 2:
-		defer leave()
 		return "", errRefused
 	case 3:
-		defer leave()
 		<-ctx.Done()
 		return "", fmt.Errorf("read: %w", ctx.Err())
 	case 4:
-		leave()
 		<-s.release
 	case 5:
-		leave()
 		panic("a defect")
 	default:
-		defer leave()
 		time.Sleep(time.Second)
 	}
-	return answer, nil
+	return fmt.Sprintf("answer of %d", i), nil
 }
 
 // kind says in one word what a result is.
@@ -125,7 +110,7 @@ func kind(r fleet.Result[string]) string {
 func TestEachOf500ClustersCostsItselfAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &simulated{release: make(chan struct{}), working: make(chan struct{}, parallel)}
+		s := &simulated{release: make(chan struct{})}
 		results := fleet.Run(t.Context(), clusters, fleet.Options{Parallel: parallel, Timeout: timeout}, s.ask)
 		close(s.release)
 		synctest.Wait()
@@ -142,6 +127,23 @@ func TestEachOf500ClustersCostsItselfAlone(t *testing.T) {
 		if panicked := (*fleet.PanicError)(nil); !errors.As(results[5].Err, &panicked) ||
 			!strings.Contains(string(panicked.Stack), "ask") {
 			t.Errorf("%v, want the stack of the panic", results[5].Err)
+		}
+	})
+}
+
+func TestNoMoreClustersThanTheBoundAreAskedAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var working, most atomic.Int64
+		fleet.Run(t.Context(), clusters, fleet.Options{Parallel: parallel},
+			func(context.Context, int) (string, error) {
+				most.Store(max(most.Load(), working.Add(1)))
+				time.Sleep(time.Second)
+				working.Add(-1)
+				return "", nil
+			})
+		if most.Load() != parallel {
+			t.Errorf("%d clusters were asked at the same time, want %d", most.Load(), parallel)
 		}
 	})
 }
