@@ -41,6 +41,9 @@ VULNDB ?=
 # The files of a release, and the binaries in its image: these cannot know the digest of the image, those that users get do.
 RELEASE := dist/release
 PACKED := dist/packed
+# Platforms of the programs, and from where users download them. The image is for Linux only.
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
+DOWNLOADS ?= https://github.com/kube-migrator/kube-migrator/releases/download/$(VERSION)
 
 # The image and the file that it is written to: an OCI image layout for both platforms. By default install takes an image of this name, from the node.
 IMAGE ?= localhost/kube-migrator:$(VERSION)
@@ -216,21 +219,26 @@ bench-node: ## measure how long a default installation takes on a whole node, as
 ##@ Release
 
 .PHONY: release
-release: ## binaries for amd64 and arm64, their SBOMs, the image and checksums, in dist/release
+release: ## archives for PLATFORMS, their SBOMs, the image, the chart, krew's manifest and checksums, in dist/release
 	@rm -rf $(RELEASE) $(PACKED) && mkdir -p $(RELEASE) $(PACKED) bin; tools=$$(mktemp -d bin/release.XXXXXX); trap 'rm -rf "$$tools"' EXIT; \
-	go -C tools build -o "$$PWD/$$tools/" ./image ./sbom; \
+	go -C tools build -o "$$PWD/$$tools/" ./dist ./image ./sbom; \
 	for arch in amd64 arm64; do \
 		GOOS=linux GOARCH=$$arch CGO_ENABLED=0 go build $(BUILD_FLAGS) -o $(PACKED)/$$arch ./cmd/kube-migrator; \
 	done; \
 	"$$tools/image" --name '$(IMAGE)' --command kube-migrator --output $(RELEASE)/kube-migrator-image.tar --digest "$$tools/digest" \
 		linux/amd64=$(PACKED)/amd64 linux/arm64=$(PACKED)/arm64; \
 	image='$(IMAGE)'@$$(cat "$$tools/digest"); if [[ $$image == localhost/* ]]; then image=; fi; \
-	for arch in amd64 arm64; do for command in kube-migrator api-migrator; do \
-		binary=$(RELEASE)/$$command-linux-$$arch; \
-		linked="$(LDFLAGS) -X $(LINKED).releaseImage=$$image"; \
-		GOOS=linux GOARCH=$$arch CGO_ENABLED=0 go build $(BUILD_FLAGS) -ldflags "$$linked" -o "$$binary" ./cmd/$$command; \
-		"$$tools/sbom" --binary "$$binary" --version '$(VERSION)' --output "$$binary.spdx.json"; \
-	done; done; \
+	linked="$(LDFLAGS) -X $(LINKED).releaseImage=$$image"; folders=(); \
+	for platform in $(PLATFORMS); do \
+		os=$${platform%/*} arch=$${platform#*/}; folder=$(PACKED)/$$os-$$arch; folders+=("$$platform=$$folder"); \
+		suffix=; if [[ $$os == windows ]]; then suffix=.exe; fi; \
+		for command in kube-migrator api-migrator; do \
+			GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 go build $(BUILD_FLAGS) -ldflags "$$linked" -o "$$folder/$$command$$suffix" ./cmd/$$command; \
+			"$$tools/sbom" --binary "$$folder/$$command$$suffix" --version '$(VERSION)' --output "$(RELEASE)/$$command-$$os-$$arch.spdx.json"; \
+		done; \
+	done; \
+	"$$tools/dist" --version '$(VERSION)' --image "$$image" --root . --output $(RELEASE) --url '$(DOWNLOADS)' "$${folders[@]}"; \
+	$(TOOL) validate-krew-manifest -skip-install -manifest $(RELEASE)/migrator.yaml 2>"$$tools/krew" || { cat "$$tools/krew" >&2; exit 1; }; \
 	cd $(RELEASE) && sha256sum -- * >SHA256SUMS
 
 .PHONY: push-image
@@ -239,15 +247,27 @@ push-image: ## push the image of make release under IMAGE, and print its digest
 		linux/amd64="$$PWD/$(PACKED)/amd64" linux/arm64="$$PWD/$(PACKED)/arm64"
 
 .PHONY: check-reproducible
+check-reproducible: PLATFORMS := linux/amd64 linux/arm64
 check-reproducible: ## make a release of the last commit twice, in two folders, and compare every byte (FRESH=1: the second with an empty build cache)
+	@go -C tools test ./dist ./sbom
 	@folder=$$(mktemp -d); trap 'chmod -R u+w "$$folder"; rm -rf "$$folder"' EXIT; \
 	for copy in one another/one; do \
 		git clone --quiet . "$$folder/$$copy"; mkdir "$$folder/$$copy/tmp"; \
 		if [[ "$(FRESH)" && $$copy == another/one ]]; then export GOCACHE="$$folder/cache"; fi; \
-		TMPDIR="$$folder/$$copy/tmp" $(MAKE) -C "$$folder/$$copy" release VERSION='$(VERSION)' IMAGE='$(IMAGE)'; \
+		TMPDIR="$$folder/$$copy/tmp" $(MAKE) -C "$$folder/$$copy" release VERSION='$(VERSION)' IMAGE='$(IMAGE)' PLATFORMS='$(PLATFORMS)'; \
 	done; \
 	diff --recursive "$$folder/one/$(RELEASE)" "$$folder/another/one/$(RELEASE)"; \
 	echo "the same bytes twice:"; cat "$$folder/one/$(RELEASE)/SHA256SUMS"
+
+.PHONY: changelog
+changelog: ## gather the fragments in changelog/unreleased under VERSION, such as VERSION=v0.1.0, for the commit that is tagged
+	@if ! [[ '$(VERSION)' =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-rc\.[0-9]+)?$$ ]]; then \
+		echo 'error: $(VERSION) is no version of a release' >&2; echo 'Try: make changelog VERSION=v0.1.0' >&2; exit 1; \
+	fi; \
+	page=changelog/$(VERSION).md; \
+	if [[ -e $$page ]]; then echo "error: $$page exists" >&2; echo "Try: git log -- $$page" >&2; exit 1; fi; \
+	{ printf '# %s\n\n' '$(VERSION)'; cat changelog/unreleased/*.md; } >"$$page"; \
+	rm changelog/unreleased/*.md; echo "$$page has the changes; commit it, and tag that commit"
 
 .PHONY: licences
 licences: ## the licences of all modules that the binaries are linked with are allowed
