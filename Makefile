@@ -259,6 +259,10 @@ check-reproducible: ## make a release of the last commit twice, in two folders, 
 	diff --recursive "$$folder/one/$(RELEASE)" "$$folder/another/one/$(RELEASE)"; \
 	echo "the same bytes twice:"; cat "$$folder/one/$(RELEASE)/SHA256SUMS"
 
+.PHONY: site
+site: ## the documentation as a site, in dist/site; mkdocs is in the Debian package mkdocs-material
+	@mkdocs build --quiet --strict && echo 'dist/site/index.html'
+
 .PHONY: changelog
 changelog: ## gather the fragments in changelog/unreleased under VERSION, such as VERSION=v0.1.0, for the commit that is tagged
 	@if ! [[ '$(VERSION)' =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-rc\.[0-9]+)?$$ ]]; then \

@@ -5,7 +5,9 @@ package docs
 
 import (
 	"net/url"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -67,6 +69,32 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 	if links < 90 {
 		t.Errorf("only %d links were found", links)
+	}
+}
+
+// forMaintainers are pages that the site leaves out.
+var forMaintainers = []string{"docs/openssf.md", "docs/testbed.md"}
+
+// A reader finds every page, on the site and in the table of contents.
+func TestEveryPageIsInTheContents(t *testing.T) {
+	site, err := os.ReadFile(filepath.Join(root, "mkdocs.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var linked []string
+	each(open(t, "docs/README.md"), func(n *ast.Link) {
+		linked = append(linked, path.Join("docs", string(n.Destination)))
+	})
+	for _, name := range tracked(t, "docs/*.md") {
+		if path.Dir(name) != "docs" || name == "docs/README.md" || slices.Contains(forMaintainers, name) {
+			continue
+		}
+		if !strings.Contains(string(site), "  - "+path.Base(name)+"\n") {
+			t.Errorf("mkdocs.yml lacks %s", name)
+		}
+		if !slices.Contains(linked, name) {
+			t.Errorf("docs/README.md does not link to %s", name)
+		}
 	}
 }
 

@@ -5,11 +5,11 @@ package docs
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -19,8 +19,8 @@ import (
 )
 
 // A page with code blocks in the language "sh" is a session: a test runs these blocks one after another, in one folder
-// and on one cluster. "sh exit=2" says with which exit code a block ends. A block in the language "text" that follows
-// is what the commands print; "…" stands for any characters, and a line of nothing else for any lines.
+// and on one cluster. The comment <!-- exit code 2 --> before a block says how it ends. A block in the language "text"
+// that follows is what the commands print; "…" stands for any characters, and a line of nothing else for any lines.
 //
 // Only the settle time differs from what a reader sees: the session's kube-migrator has one of a second.
 func TestPagesDoWhatTheyShow(t *testing.T) {
@@ -56,11 +56,9 @@ func (d document) steps(t *testing.T) []step {
 			return
 		}
 		s := step{line: d.line(n), script: d.block(n)}
-		_, code, _ := strings.Cut(string(n.Info.Value(d.source)), "exit=")
-		if code != "" {
-			var err error
-			if s.exit, err = strconv.Atoi(code); err != nil {
-				t.Fatalf("%s:%d: %v", d.path, s.line, err)
+		if before, ok := n.PreviousSibling().(*ast.HTMLBlock); ok {
+			if _, err := fmt.Sscanf(d.block(before), "<!-- exit code %d -->", &s.exit); err != nil {
+				t.Fatalf("%s:%d: the comment before the block: %v", d.path, s.line, err)
 			}
 		}
 		if next, ok := n.NextSibling().(*ast.FencedCodeBlock); ok && string(next.Language(d.source)) == "text" {

@@ -76,11 +76,18 @@ func (run program) writeCommand(ctx context.Context, dir string, command []strin
 		return err
 	}
 	page := "# " + strings.Join(command, " ") + "\n\n```\n" + strings.TrimRight(help, "\n") + "\n```\n"
+	names := below(help)
+	for i, name := range names {
+		if i == 0 {
+			page += "\n"
+		}
+		page += fmt.Sprintf("- [%s](%s.md)\n", name, strings.Join(append(slices.Clip(command), name), "-"))
+	}
 	path := filepath.Join(dir, strings.Join(command, "-")+".md")
 	if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
 		return fmt.Errorf("write reference: %w", err)
 	}
-	for _, name := range below(help) {
+	for _, name := range names {
 		if err := run.writeCommand(ctx, dir, append(slices.Clip(command), name)); err != nil {
 			return err
 		}
