@@ -75,16 +75,17 @@ func (run program) writeCommand(ctx context.Context, dir string, command []strin
 	if err != nil {
 		return err
 	}
-	page := "# " + strings.Join(command, " ") + "\n\n```\n" + strings.TrimRight(help, "\n") + "\n```\n"
+	var page strings.Builder
+	fmt.Fprintf(&page, "# %s\n\n```\n%s\n```\n", strings.Join(command, " "), strings.TrimRight(help, "\n"))
 	names := below(help)
 	for i, name := range names {
 		if i == 0 {
-			page += "\n"
+			page.WriteString("\n")
 		}
-		page += fmt.Sprintf("- [%s](%s.md)\n", name, strings.Join(append(slices.Clip(command), name), "-"))
+		fmt.Fprintf(&page, "- [%s](%s.md)\n", name, strings.Join(append(slices.Clip(command), name), "-"))
 	}
 	path := filepath.Join(dir, strings.Join(command, "-")+".md")
-	if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(page.String()), 0o644); err != nil {
 		return fmt.Errorf("write reference: %w", err)
 	}
 	for _, name := range names {
