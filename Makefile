@@ -94,6 +94,13 @@ demo: build ## a real control plane with old data: upgrade it, migrate it, show 
 	@$(TESTBED_BUILD) $(DEMO_BINARIES) >/dev/null
 	@go build -o bin/demo.$$$$ ./test/demo && mv -f bin/demo.$$$$ bin/demo && exec bin/demo --binary=bin/kube-migrator
 
+.PHONY: record
+record: build ## record the demo as docs/demo.svg, which README.md shows
+	@$(TESTBED_BUILD) $(DEMO_BINARIES) >/dev/null
+	@go build -o bin/demo ./test/demo
+	@go -C tools build -o ../bin/record ./record
+	@bin/record --output docs/demo.svg --title 'A control plane with old objects is upgraded, migrated, and audited before and after' bin/demo --binary=bin/kube-migrator
+
 ##@ Develop
 
 # Two packages at a time: beside test/e2e, which takes nearly as long as all others together, first those whose tests wait too, then
@@ -249,7 +256,7 @@ push-image: ## push the image of make release under IMAGE, and print its digest
 .PHONY: check-reproducible
 check-reproducible: PLATFORMS := linux/amd64 linux/arm64
 check-reproducible: ## make a release of the last commit twice, in two folders, and compare every byte (FRESH=1: the second with an empty build cache)
-	@go -C tools test ./dist ./sbom
+	@go -C tools test ./dist ./sbom ./record
 	@folder=$$(mktemp -d); trap 'chmod -R u+w "$$folder"; rm -rf "$$folder"' EXIT; \
 	for copy in one another/one; do \
 		git clone --quiet . "$$folder/$$copy"; mkdir "$$folder/$$copy/tmp"; \

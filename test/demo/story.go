@@ -147,7 +147,7 @@ func (s *story) lookBefore(ctx context.Context) error {
 		return err
 	}
 	s.say("\nThe upgrade has rewritten nothing. The same again as JSON, for the comparison at the end, and what the " +
-		"definition claims:")
+		"CRD claims:")
 	return s.look(ctx, &s.seen.before, "before.json")
 }
 
