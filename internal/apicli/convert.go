@@ -43,7 +43,11 @@ For each conversion it also writes a test that sends random objects there and ba
 differs is converted, or is listed in the test as a field that only one version has. With --preserve an annotation keeps
 such fields.
 
-scaffold changes no existing file, and a second run writes nothing. It type-checks the code before it writes it; --diff
+In a project that kubebuilder has scaffolded, scaffold also adds what has an API server call the conversion, if it is
+missing: spec.conversion and the annotation for the CA as patches of the CRD, the registration of the webhook, and its
+call in the manager's program. It notes what is left to you.
+
+scaffold changes no code that exists, and a second run writes nothing. It type-checks the code before it writes it; --diff
 shows the code even if it does not compile, or if the module lacks a package that it imports. Exit codes: 0 done, even
 if fields differ; 1 error.`,
 		Example: `  api-migrator convert scaffold --kind Widget --diff
@@ -62,7 +66,11 @@ if fields differ; 1 error.`,
 			}
 			plan, err := convert.Make(command.Context(), dir, request)
 			if diff && plan != nil { // also of code that does not compile
-				_, wrong := io.WriteString(streams.patches, plan.Patch())
+				patch, wrong := plan.Patch()
+				if wrong == nil {
+					_, wrong = io.WriteString(streams.patches, patch)
+				}
+				showFindings(streams, plan)
 				showMissing(streams, plan)
 				return errors.Join(err, wrong)
 			}
@@ -84,6 +92,13 @@ if fields differ; 1 error.`,
 	set.BoolVar(&diff, "diff", false, "show a patch, and write nothing")
 	set.StringVarP(&output, "output", "o", output, "text or json")
 	return command
+}
+
+// showFindings says what a person has to do until an API server calls the conversion.
+func showFindings(streams Streams, plan *convert.Plan) {
+	for _, one := range plan.Findings {
+		fmt.Fprintf(streams.Err, "note: %s\n", one)
+	}
 }
 
 // showMissing says below a patch what writing it needs.
@@ -127,7 +142,11 @@ func showConversion(streams Streams, output string, plan *convert.Plan) error {
 		fmt.Fprintln(out)
 	}
 	for _, file := range plan.Files {
-		fmt.Fprintf(out, "created %s\n", file.Path)
+		done := "created"
+		if file.Changed {
+			done = "changed"
+		}
+		fmt.Fprintf(out, "%s %s\n", done, file.Path)
 	}
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("show conversion: %w", err)
@@ -139,6 +158,7 @@ func showConversion(streams Streams, output string, plan *convert.Plan) error {
 		fmt.Fprintln(streams.Err, "note: the versions have the same fields: conversion strategy None needs no "+
 			"code, if `api-migrator crd check` finds it lossless")
 	}
+	showFindings(streams, plan)
 	for _, command := range plan.Tests {
 		fmt.Fprintf(streams.Err, "Next: %s\n", command)
 	}

@@ -5,9 +5,10 @@
 // controller-runtime's ConvertTo and ConvertFrom, and for each spoke a test that sends random objects there and back.
 //
 // What is not rote it lists, in its plan and as a TODO in the code; it never guesses a conversion and never leaves a
-// field out silently. It changes no file: what a person has written stays, and only files that are missing are
-// created. Invariants: the same tree and request give the same plan; what is written has been type-checked before,
-// with the whole project; an error writes nothing. A plan can be made without the libraries that its files import.
+// field out silently. What a person has written stays: it creates files that are missing, and adds what package wiring
+// finds missing in kubebuilder's. Invariants: the same tree and request give the same plan; what is written has been
+// type-checked before, with the whole project; an error writes nothing. A plan can be made without the libraries that
+// its files import.
 package convert
 
 import (
@@ -18,8 +19,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/wiring"
 )
 
 // Request says what to convert.
@@ -50,8 +53,10 @@ type Plan struct {
 	Hub   string `json:"hub"` // a version, without the group
 	// Spokes are the other versions, sorted by name.
 	Spokes []Spoke `json:"spokes"`
-	// Files are those that will be created, sorted by path.
+	// Files are those that will be created or changed, sorted by path.
 	Files []File `json:"files"`
+	// Findings are what a person has to do until an API server calls the conversion.
+	Findings []finding.Finding `json:"findings,omitempty"`
 	// Tests are the commands that run the tests, after one that vendors what the new files import, where that is usual.
 	Tests []string `json:"tests"`
 	// Missing says which package the files import that the module cannot: they have not been type-checked, and Write
@@ -60,10 +65,12 @@ type Plan struct {
 	root    string
 }
 
-// File is one that is created.
+// File is one that is created, or changed.
 type File struct {
 	Path    string `json:"path"`
+	Changed bool   `json:"changed,omitempty"`
 	Content string `json:"-"`
+	before  string // of one that is changed
 }
 
 // Make decides for the project in dir. It writes nothing. Where the code would not compile, the plan comes with the
@@ -96,6 +103,9 @@ func Make(ctx context.Context, dir string, request Request) (*Plan, error) {
 			return nil, err
 		}
 	}
+	if err := s.addWiring(); err != nil {
+		return nil, err
+	}
 	slices.SortFunc(plan.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	if len(plan.Files) == 0 {
 		plan.Missing = nil
@@ -122,6 +132,30 @@ type scaffold struct {
 
 func (s *scaffold) add(name string, content []byte) {
 	s.plan.Files = append(s.plan.Files, File{Path: name, Content: string(content)})
+}
+
+// addWiring has an API server call the conversion, which kinds with the same fields in all versions do not need.
+func (s *scaffold) addWiring() error {
+	if !slices.ContainsFunc(s.plan.Spokes, func(spoke Spoke) bool { return !spoke.Same }) {
+		return nil
+	}
+	from, _ := s.siblings(s.hub)
+	licence, err := header(from)
+	if err != nil {
+		return err
+	}
+	result, err := wiring.Add(s.project, wiring.Request{
+		Kind: s.request.Kind, Hub: s.hub, Versions: s.versions, Header: licence,
+	})
+	if err != nil {
+		return fmt.Errorf("wire conversion of %s: %w", s.request.Kind, err)
+	}
+	for _, change := range result.Changes {
+		s.plan.Files = append(s.plan.Files, File{Path: change.File, Changed: change.Before != nil,
+			Content: string(change.After), before: string(change.Before)})
+	}
+	s.plan.Findings = result.Findings
+	return nil
 }
 
 // typeCheck is an error where the project does not compile with the plan's files.

@@ -13,8 +13,8 @@ import (
 // Finding is something that a person should look at.
 type Finding struct {
 	// Where is a file, with a line where one is known; empty for what has no file.
-	Where string `yaml:"place"`
-	Text  string `yaml:"text"`
+	Where string `yaml:"place" json:"place"`
+	Text  string `yaml:"text" json:"text"`
 }
 
 // String is the finding for a person.
