@@ -37,7 +37,8 @@ Code that only the moving kinds use goes to the new version's package. Code that
 "shared" next to it; unexported code goes to "internal/shared" and is exported there. The kinds stay in the old version,
 marked as deprecated, and shared code keeps its old names as aliases. All importers of the old version use the new names.
 --shared and --old change that. Every manifest of a moving kind's CustomResourceDefinition lists the new version, with the
-schema of the old one, in apiextensions.k8s.io/v1. References to a manifest that is renamed are changed too.
+schema of the old one (or with --schema generate, that of the Go types), in apiextensions.k8s.io/v1. References to a
+manifest that is renamed are changed too.
 
 Kubernetes cannot convert objects from one CustomResourceDefinition to another. If --to has another group, or --to-kind
 another name, the plan has a new CustomResourceDefinition, the old one stays as it is, and the plan contains the steps in
@@ -112,6 +113,9 @@ plan exits with 2 if the plan has blockers.`,
 		"name of the manifests' files: auto (a name that says a version, such as "+
 			"operators_v1_catalogsourceconfig_crd.yaml, becomes <group>_<plural>_crd.yaml), keep, canonical "+
 			"(<group>_<plural>.yaml) or sdk (<group>_<plural>_crd.yaml)")
+	flags.StringVar(&asked.Schema, "schema", request.SchemaCopy,
+		"which schema the new version gets in manifests: copy (that of the old version) or generate (the one that "+
+			"controller-gen makes of the Go types)")
 	flags.StringVar(&asked.Strings, "strings", asked.Strings,
 		"what becomes of string literals, documents and examples that name the old version: report (they are findings) or "+
 			"rewrite (those that certainly mean the kinds that move name the new version)")
@@ -136,6 +140,9 @@ func complete(command *cobra.Command, asked *request.Request, assign map[string]
 	}
 	if !slices.Contains(crd.Namings(), crd.Naming(asked.CRDName)) {
 		return choice(command, "crd-name", asked.CRDName, "auto", "keep", "canonical", "sdk")
+	}
+	if asked.Schema == request.SchemaCopy {
+		asked.Schema = "" // as plans from before --schema say it
 	}
 	slices.Sort(asked.Kinds)
 	asked.Kinds = slices.Compact(asked.Kinds)
@@ -166,6 +173,7 @@ func checkChoices(command *cobra.Command, asked request.Request) error {
 			request.SharedDuplicate}},
 		{"old", asked.Old, []string{request.OldKeep, request.OldWrap, request.OldAlias, request.OldRemove}},
 		{"unexported", asked.Unexported, []string{request.UnexportedInternal, request.UnexportedExport}},
+		{"schema", asked.Schema, []string{request.SchemaCopy, request.SchemaGenerate}},
 		{"strings", asked.Strings, []string{request.StringsReport, request.StringsRewrite}},
 	} {
 		if err := choice(command, one.flag, one.value, one.values...); err != nil {

@@ -53,6 +53,7 @@ func (s *documents) createCRD(ctx context.Context, one *layout.Succession, manif
 	}
 	outcome, err := crd.Succeed(ctx, manifest.File, string(content), crd.Succession{
 		Group: s.Old.Group, Kind: one.Old.Kind, Version: s.Old.Version, To: one.Successor, ToVersion: s.Version,
+		Schema: s.schemasFor(manifest.File, string(content))[one.Old.Kind],
 	})
 	if refused := (*crd.RefusedError)(nil); errors.As(err, &refused) {
 		for _, problem := range refused.Problems {

@@ -44,6 +44,9 @@ func (s *documents) compareSchemas(file, kind string, before, after schema) (mis
 		s.Note(file, "API servers drop fields that Go code writes, since the schema of %s lacks them, as that of %s does: %s",
 			is, was, described(s.Project, fields))
 	}
+	if err := s.compareGenerated(file, before, after); err != nil {
+		return nil, err
+	}
 	return missing, s.reportReaders(file, after)
 }
 

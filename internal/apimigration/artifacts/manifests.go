@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/git"
@@ -27,7 +29,8 @@ import (
 type documents struct {
 	*layout.Layout
 	changeset.Result
-	created map[string]NewCRD // by the name of the old kind
+	created map[string]NewCRD                           // by the name of the old kind
+	schemas map[string]*apiextensionsv1.JSONSchemaProps // that are generated, by kind; nil if they are copied
 }
 
 func begin(l *layout.Layout, before changeset.Set) *documents {
@@ -50,6 +53,9 @@ func Manifests(ctx context.Context, l *layout.Layout, before changeset.Set) (
 func (s *documents) editManifests(ctx context.Context) error {
 	if s.Request.WithoutCRDs {
 		return nil
+	}
+	if err := s.generateSchemas(ctx); err != nil {
+		return err
 	}
 	if len(s.Successions) > 0 {
 		return s.createCRDs(ctx)
@@ -146,7 +152,7 @@ func (s *documents) upgradeManifest(ctx context.Context, change *crd.Change,
 	}
 	err = change.Upgrade(ctx, file, text, crd.Naming(s.Request.CRDName), crd.Options{
 		Only: s.isOfMovingKind, AddVersion: s.Version, CopyOf: s.Old.Version,
-		KeepStorage: s.Request.Storage == request.StorageOld,
+		KeepStorage: s.Request.Storage == request.StorageOld, Schemas: s.schemasFor(file, text),
 	})
 	if refused := (*crd.RefusedError)(nil); errors.As(err, &refused) {
 		for _, problem := range refused.Problems {

@@ -12,7 +12,8 @@
 // It holds that
 //   - an upgrade touches the lines that it must and no others: comments and the order of keys stay;
 //   - what Upgrade returns without an error is accepted by the API server's own validation;
-//   - what Upgrade returns without an error keeps every field that the CRD kept before: no API server prunes more;
+//   - what Upgrade returns without an error keeps every field that the CRD kept before: no API server prunes more (but
+//     for a schema that the caller gives, Options.Schemas);
 //   - upgrading what was upgraded changes nothing.
 package crd
 

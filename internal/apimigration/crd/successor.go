@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
 // Names are what a cluster calls a resource.
@@ -28,6 +29,8 @@ type Succession struct {
 	// To and ToVersion are those of the new CRD. It has this version only.
 	To        Names
 	ToVersion string
+	// Schema is that of ToVersion. Default: that of Version.
+	Schema *apiextensionsv1.JSONSchemaProps
 }
 
 // Succeed makes the new CRD from the file that has the old one, with the same comments and in the same style.
@@ -136,7 +139,10 @@ func (e *edit) oneVersion(s Succession) error {
 			return err
 		}
 	}
-	return e.restate(0, s.ToVersion, true)
+	if err := e.restate(0, s.ToVersion, true); err != nil || s.Schema == nil {
+		return err
+	}
+	return e.setSchema(e.versions()[0], s.Schema)
 }
 
 // shortNames go where the group is the same: a cluster refuses a CRD with the short name of another one of its

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 )
 
@@ -21,6 +22,8 @@ type Options struct {
 	AddVersion string
 	// CopyOf is a version of the CRD. Default: the one that is stored.
 	CopyOf string
+	// Schemas are those of AddVersion, by kind. Default: the schema of CopyOf.
+	Schemas map[string]*apiextensionsv1.JSONSchemaProps
 	// Storage is the version that objects are stored in. Default: AddVersion, or as before where KeepStorage is set.
 	Storage string
 	// Serve, Unserve and Remove are a version that is served, one that is not any more, and one that is not there any

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
 // addVersion adds a version in front of the others, as a copy of one of them.
@@ -33,7 +34,7 @@ func (e *edit) addVersion(options Options) error {
 		}
 		return nil
 	}
-	return e.insertCopy(original, options.AddVersion)
+	return e.insertCopy(original, options.AddVersion, options.Schemas[valueOf(e.spec(), "names", "kind")])
 }
 
 // store moves the storage flag.
@@ -122,8 +123,9 @@ func (e *edit) hasSchemaOfAnother(version *yaml.Node) bool {
 	})
 }
 
-// insertCopy writes a copy of a version before the first one. What says that the original is old is left out.
-func (e *edit) insertCopy(original *yaml.Node, name string) error {
+// insertCopy writes a copy of a version before the first one, with a schema of its own unless that is nil. What says
+// that the original is old is left out.
+func (e *edit) insertCopy(original *yaml.Node, name string, schema *apiextensionsv1.JSONSchemaProps) error {
 	at := e.item(original)
 	at.indent = indentation(e.lines[at.start]) // that of the dash
 	copied, err := newDocument("spec:\n  versions:\n" + strings.Join(e.cut(at, 2), "\n"))
@@ -133,6 +135,11 @@ func (e *edit) insertCopy(original *yaml.Node, name string) error {
 	c := &edit{document: copied}
 	if err := c.restate(0, name, false); err != nil {
 		return err
+	}
+	if schema != nil {
+		if err := c.setSchema(c.versions()[0], schema); err != nil {
+			return err
+		}
 	}
 	first := e.versions()[0]
 	indent := indentation(e.lines[first.Line-1])

@@ -57,6 +57,12 @@ const (
 	StringsRewrite = "rewrite" // those that certainly mean kinds that move name the new version
 )
 
+// Which schema the new version gets in manifests.
+const (
+	SchemaCopy     = "copy"     // that of the old version
+	SchemaGenerate = "generate" // the one that controller-gen makes of the Go types
+)
+
 // Request says what to move where.
 type Request struct {
 	Kinds []string `yaml:"kinds"`
@@ -85,6 +91,8 @@ type Request struct {
 	Leave []string `yaml:"leave,omitempty"`
 	// CRDName says how the manifests that get the new version are called: a crd.Naming. Empty means crd.Auto.
 	CRDName string `yaml:"crdName"`
+	// Schema is SchemaCopy or SchemaGenerate. Empty means SchemaCopy.
+	Schema string `yaml:"schema,omitempty"`
 	// Strings is StringsReport or StringsRewrite. Empty means StringsReport.
 	Strings string `yaml:"strings,omitempty"`
 }
@@ -172,6 +180,9 @@ func (r Request) Check(p *project.Project) (*project.Version, error) {
 	case r.Old == OldRemove && r.Storage == StorageOld:
 		return nil, hint.Errorf("api-migrator plan --old wrap --storage old",
 			"the old version cannot be the storage version when its code is removed: nothing would carry the marker")
+	}
+	if r.Schema == SchemaGenerate && r.WithoutCRDs {
+		return nil, hint.Errorf("api-migrator plan --schema generate", "without manifests there is no schema to generate")
 	}
 	if r.Strings == StringsRewrite && (r.ToKind != "" || !strings.HasPrefix(r.To, versions[at].Group+"/")) {
 		return nil, hint.Errorf("api-migrator plan --strings report",
