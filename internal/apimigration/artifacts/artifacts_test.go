@@ -58,6 +58,19 @@ func TestWhatLinesOfMakefilesWrite(t *testing.T) {
 		"deploy:\n\t$(KUSTOMIZE) build config/default | kubectl apply -f - 2>/dev/null\n":     {},
 		"yaml:\n\tcd config && kustomize build > install.yaml\n":                              {},
 		"yaml:\n\tkustomize build config > $(UNKNOWN)/install.yaml\n":                         {},
+		"dist/install.yaml: config\n\tkustomize build config > $@\n": {run: "make dist/install.yaml", tool: "kustomize",
+			to: dist},
+		"dist/install.yaml:\n\ttrue\n\n%.yaml: %.jsonnet\n\tjsonnet $< > $@\n": {}, // which files these are is not known
+		"VERSION := v1\nyaml:\n\tkustomize build config/$(VERSION) > dist/install-$(VERSION).yaml\n": {run: "make yaml",
+			tool: "kustomize", to: "dist/install-v1.yaml"},
+		"OUT ?= dist\n$(OUT)/install.yaml: config\n\tkustomize build config > '$(@)'\n": {run: "make dist/install.yaml",
+			tool: "kustomize", to: dist},
+		"yaml:\n\tkustomize build config > $(CURDIR)/dist/install.yaml\n": {run: "make yaml", tool: "kustomize", to: dist},
+		"OUT := $(shell pwd)/dist\nyaml:\n\tkustomize build config > \"${OUT}/install.yaml\"\n": {run: "make yaml",
+			tool: "kustomize", to: dist},
+		"yaml:\n\tkustomize build config > $$(pwd)/dist/install.yaml\n": {run: "make yaml", tool: "kustomize", to: dist},
+		"ROOT := $(shell dirname $(abspath $(lastword $(MAKEFILE_LIST))))\nyaml:\n\tkustomize build config > " +
+			"$(ROOT)/dist/install.yaml\n": {run: "make yaml", tool: "kustomize", to: dist},
 	} {
 		got := append(makeRecipes(".", text), recipe{})[0]
 		if got != want {

@@ -14,6 +14,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/makefile"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
@@ -151,7 +152,7 @@ func (s *documents) makersOfMissing() []string {
 				if err != nil || !own {
 					continue
 				}
-				eachMakeLine(string(content), func(target, line string) {
+				makefile.EachCommand(string(content), func(target, line string) {
 					if strings.Contains(line, folder) && !isRemoval.MatchString(line) ||
 						isDouble.MatchString(name) && strings.Contains(target, strings.TrimSuffix(name, "s")) {
 						list = append(list, inFolder("make -C %s "+target, "make "+target, module.Dir))
@@ -183,7 +184,7 @@ func (s *documents) makersOfDoubles() []string {
 				if err != nil {
 					continue
 				}
-				eachMakeLine(string(content), func(target, line string) {
+				makefile.EachCommand(string(content), func(target, line string) {
 					if strings.Contains(strings.ToLower(line), maker) && !strings.Contains(line, "go install") {
 						list = append(list, inFolder("make -C %s "+target, "make "+target, module.Dir))
 					}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/makefile"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
@@ -32,7 +33,7 @@ func (r recipe) writes(file string) bool {
 }
 
 // recipes finds them in the Makefiles next to a go.mod, and in shell scripts. What a variable holds that is set
-// elsewhere is not known, so a line that names its output that way is not found.
+// elsewhere, or that another program computes, is not known, so a line that names its output that way is not found.
 func (s *documents) recipes() ([]recipe, error) {
 	var found []recipe
 	folders := []string{"."}
@@ -60,72 +61,22 @@ func (s *documents) recipes() ([]recipe, error) {
 		if err != nil {
 			return nil, err
 		}
-		text := joinLines(string(content))
-		values := assignments(text)
+		text := makefile.JoinLines(string(content))
+		values := makefile.Assignments(text)
 		for line := range strings.Lines(text) {
-			found = append(found, recipesIn(expand(line, values), ".", "./"+shell.Quote(name))...)
+			found = append(found, recipesIn(makefile.Expand(line, values), ".", "./"+shell.Quote(name))...)
 		}
 	}
 	return found, nil
 }
 
-var (
-	assignment = regexp.MustCompile(`(?m)^(?:export\s+)?(\w+)\s*[:?]?=[ \t]*(.*)$`)
-	makeRule   = regexp.MustCompile(`^([\w./-]+)[^:=]*:(?:[^=]|$)`)
-	variable   = regexp.MustCompile(`\$(?:\((\w+)\)|\{(\w+)\}|(\w+))`)
-)
-
 // makeRecipes are those of a Makefile in a folder.
 func makeRecipes(folder, text string) []recipe {
 	var found []recipe
-	eachMakeLine(text, func(target, line string) {
+	makefile.EachCommand(text, func(target, line string) {
 		found = append(found, recipesIn(line, folder, inFolder("make -C %s "+target, "make "+target, folder))...)
 	})
 	return found
-}
-
-// eachMakeLine calls do for the lines of commands in a Makefile, each with its target.
-func eachMakeLine(text string, do func(target, line string)) {
-	text = joinLines(text)
-	values := assignments(text)
-	target := ""
-	for line := range strings.Lines(text) {
-		if rule := makeRule.FindStringSubmatch(line); rule != nil {
-			target = rule[1]
-		}
-		if strings.HasPrefix(line, "\t") && target != "" {
-			do(target, expand(line, values))
-		}
-	}
-}
-
-// joinLines puts a command that goes on in the next line on one.
-func joinLines(text string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\\\n", " ")
-}
-
-// assignments are the values of variables, without those that a program computes.
-func assignments(text string) map[string]string {
-	values := map[string]string{}
-	for _, one := range assignment.FindAllStringSubmatch(text, -1) {
-		value, _, _ := strings.Cut(one[2], " #")
-		values[one[1]] = strings.Trim(strings.TrimSpace(value), `"'`)
-	}
-	return values
-}
-
-// expand puts the values of variables into a line. Values may have variables, too.
-func expand(line string, values map[string]string) string {
-	const depth = 4
-	for range depth {
-		line = variable.ReplaceAllStringFunc(line, func(found string) string {
-			if value, ok := values[strings.Trim(found, "${}()")]; ok {
-				return value
-			}
-			return found
-		})
-	}
-	return line
 }
 
 // writers are the programs that write manifests. The group "to" of a pattern is what they write, and "names" what of a
@@ -156,7 +107,7 @@ var (
 
 // recipesIn are those of one line. A line that changes the folder first may write anywhere.
 func recipesIn(line, folder, run string) []recipe {
-	line = strings.TrimSpace(line)
+	line = strings.NewReplacer(`"`, "", "'", "").Replace(strings.TrimSpace(line))
 	if strings.HasPrefix(line, "#") || changesFolder.MatchString(line) {
 		return nil
 	}

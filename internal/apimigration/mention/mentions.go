@@ -21,6 +21,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/git"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/makefile"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
@@ -256,10 +257,19 @@ func (s *Reader) mentionsInText(file, text string, seen sightings) {
 	if strings.Contains(text, "kind: ClusterServiceVersion") {
 		s.mentionsInBundle(file, text, seen)
 	}
-	if !version.MatchString(text) && !webhook.MatchString(text) {
+	lines := strings.Split(text, "\n")
+	if setsVariables(file) {
+		all := makefile.Assignments(text)
+		values := maps.Clone(all)
+		maps.DeleteFunc(values, func(_, value string) bool { // it is reported where it is set, and not where it is used
+			return version.MatchString(makefile.Expand(value, all))
+		})
+		for i, line := range lines {
+			lines[i] = makefile.Expand(line, values)
+		}
+	} else if !version.MatchString(text) && !webhook.MatchString(text) {
 		return
 	}
-	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		switch {
 		case webhook.MatchString(line):
@@ -268,6 +278,11 @@ func (s *Reader) mentionsInText(file, text string, seen sightings) {
 			seen.add(file, mentionVersion, i+1)
 		}
 	}
+}
+
+// setsVariables reports whether lines of a file have variables that it sets itself: Makefiles and scripts.
+func setsVariables(file string) bool {
+	return path.Base(file) == "Makefile" || slices.Contains([]string{".mk", ".sh", ".bash"}, path.Ext(file))
 }
 
 // mentionsInBundle looks for the kinds that a ClusterServiceVersion owns. Its version stands apart from its group, so

@@ -48,6 +48,8 @@ func TestWhatNamesTheOldVersionIsReportedWithItsPlaces(t *testing.T) {
 		got = append(got, one.Where+": "+one.Text)
 	}
 	want := []string{
+		"Makefile:3: names cache.example.com/v1; so do the lines 7",
+		"hack/wait.sh:4: names cache.example.com/v1",
 		"README.md:3: names cache.example.com/v1; so do the lines 6, 9, 10, 11 and 2 more",
 		"bundle/csv.yaml:5: names cache.example.com/v1",
 		"bundle/csv.yaml:10: owns kinds that move in cache.example.com/v1 only: list the new version in the " +
