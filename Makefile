@@ -139,7 +139,7 @@ fuzz: ## run every fuzz target for FUZZ_TIME (60s), one after another
 
 .PHONY: test-node
 test-node: ## the image's pods on a whole node, as root (build tag "node"; docs/testbed.md says what it needs)
-	@$(TESTBED_BUILD) $(NODE_BINARIES)
+	@$(TESTBED_BUILD) $(NODE_BINARIES) $(CHART_BINARIES) v3.16.0/prometheus
 	go vet -tags node ./test/node
 	go -C tools test ./image
 	$(call go_test,./test/node,-tags node -timeout 30m -count 1 -v)

@@ -39,10 +39,10 @@ const (
 )
 
 // The versions of other programs that the repository pins: each has a go.mod of its own, in testbed/helm and
-// testbed/promtool.
+// testbed/prometheus.
 const (
-	Helm     Release = "v4.3.1"
-	Promtool Release = "v3.16.0"
+	Helm       Release = "v4.3.1"
+	Prometheus Release = "v3.16.0"
 )
 
 // Releases returns the releases that the repository pins, the oldest first.
@@ -56,7 +56,7 @@ func (r Release) Etcd() Release {
 	switch r {
 	case V130, V131, V132, V133, V134, V135:
 		return V137
-	case V136, V137, Helm, Promtool:
+	case V136, V137, Helm, Prometheus:
 	}
 	return r
 }
@@ -91,6 +91,9 @@ var commands = map[string]command{
 	"promtool": {pkg: "github.com/prometheus/prometheus/cmd/promtool",
 		patience: "about 3 minutes once, seconds afterwards",
 		tags:     "remove_all_sd"}, // without the libraries of cloud providers
+	"prometheus": {pkg: "github.com/prometheus/prometheus/cmd/prometheus",
+		patience: "about 4 minutes once, seconds afterwards",
+		tags:     "remove_all_sd"},
 }
 
 // majorMinor returns "1.37" for "v1.37.0".
@@ -107,8 +110,8 @@ func (r Release) folder() (string, error) {
 	switch r {
 	case Helm:
 		return "helm", nil
-	case Promtool:
-		return "promtool", nil
+	case Prometheus:
+		return "prometheus", nil
 	case V137, V136, V135, V134, V133, V132, V131, V130:
 	}
 	majorMinor, err := r.majorMinor()

@@ -56,7 +56,7 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 		{"check", "rules", "--lint=all", "--lint-fatal", alerts},
 		{"test", "rules", filepath.Join("testdata", "alerts.yaml")},
 	} {
-		out, problems, err := run(t, testbed.Promtool, "promtool", "", args...)
+		out, problems, err := run(t, testbed.Prometheus, "promtool", "", args...)
 		if err != nil {
 			t.Errorf("promtool %s: %v\n%s%s", strings.Join(args, " "), err, out, problems)
 		}
@@ -138,7 +138,7 @@ func TestAlertsAndTheDashboardUseMetricsThatExist(t *testing.T) {
 	if err := os.WriteFile(file, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, problems, err := run(t, testbed.Promtool, "promtool", "", "check", "rules", file); err != nil {
+	if out, problems, err := run(t, testbed.Prometheus, "promtool", "", "check", "rules", file); err != nil {
 		t.Errorf("%v\n%s%s", err, out, problems)
 	}
 }
