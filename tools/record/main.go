@@ -60,7 +60,7 @@ type line struct {
 }
 
 // temporary is a path of the machine that records, which means nothing to a reader.
-var temporary = regexp.MustCompile(`/tmp/[^\s'"]+`)
+var temporary = regexp.MustCompile(regexp.QuoteMeta(os.TempDir()) + `/[^\s'"]+`)
 
 // listen runs the command, shows its output, and returns it.
 func listen(ctx context.Context, args []string) ([]line, error) {

@@ -17,7 +17,7 @@ import (
 func TestARecordingHasEveryLineOfTheOutput(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "demo.svg")
 	err := run(t.Context(), []string{"--output", path, "--title", "a <title>", "sh", "-c",
-		`echo '1. A start'; echo '$ cat /tmp/some/file <a&b>'; printf '%0140d\n' 7 >&2`})
+		`echo '1. A start'; echo '$ cat ` + os.TempDir() + `/file <a&b>'; printf '%0140d\n' 7 >&2`})
 	if err != nil {
 		t.Fatal(err)
 	}
