@@ -9,6 +9,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -115,6 +116,12 @@ var releaseImage string //nolint:gochecknoglobals // the linker can set nothing 
 // Build identifies the build, as `version -o json` prints it.
 type Build struct {
 	Version string `json:"version"`
+	// Commit is the commit that was built, and CommitTime its time in RFC 3339. They are empty where the build did not
+	// see a repository, such as that of a module from a proxy.
+	Commit     string `json:"commit,omitempty"`
+	CommitTime string `json:"commitTime,omitempty"`
+	// Modified tells that the files differed from those of the commit.
+	Modified bool `json:"modified,omitempty"`
 	// Image is the default image of install. It is empty if this is not the build of a release.
 	Image     string `json:"image,omitempty"`
 	GoVersion string `json:"goVersion"`
@@ -122,12 +129,28 @@ type Build struct {
 }
 
 func thisBuild() Build {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return newBuild(version, info)
+}
+
+// newBuild identifies the build with a version from the linker, or without one, and with what Go recorded of it.
+func newBuild(version string, info *debug.BuildInfo) Build {
 	b := Build{Version: version, Image: releaseImage, GoVersion: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if b.Version == "" {
-		b.Version = "(devel)"
-		if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-			b.Version = info.Main.Version
+		b.Version = cmp.Or(info.Main.Version, "(devel)")
+	}
+	for _, setting := range info.Settings {
+		switch setting.Key {
+		case "vcs.revision":
+			b.Commit = setting.Value
+		case "vcs.time":
+			b.CommitTime = setting.Value
+		case "vcs.modified":
+			b.Modified = setting.Value == "true"
 		}
 	}
 	return b
