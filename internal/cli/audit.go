@@ -10,8 +10,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/shell"
@@ -19,12 +22,15 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/clusters"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/page"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/etcdaudit"
+	"github.com/kube-migrator/kube-migrator/internal/fleet"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
@@ -33,7 +39,9 @@ type auditFlags struct {
 	etcdFlags
 	current string
 	stale   bool
-	output  render.Format
+	// parallel is how many snapshots are read at the same time.
+	parallel int
+	output   render.Format
 }
 
 func newAuditCommand(env *environment) *cobra.Command {
@@ -55,10 +63,14 @@ YAML or JSON:
 
 -o html writes a page that needs nothing besides itself, for a change ticket; it counts objects and names none.
 
+If FILE of --snapshot is a pattern, such as 'snapshots/*.db', audit reads all files that match, and shows one row for each.
+They can only be compared with --current. The exit code is the first of 130, 1, 2 and 3 that any file has.
+
 Exit codes: 0 no object is stale, or there was nothing to compare with; 1 error; 2 objects are stale; 3 no stale object
 was found, but some objects are encrypted, cannot be decoded, or belong to a resource whose current version is unknown.`,
 		Example: `  kube-migrator audit --etcd-endpoints https://127.0.0.1:2379 --cacert ca.crt --cert client.crt --key client.key
   kube-migrator audit --snapshot snapshot.db --current versions.yaml --stale
+  kube-migrator audit --snapshot 'snapshots/*.db' --current versions.yaml
   kube-migrator audit --snapshot snapshot.db --context production -o html > audit.html`,
 		Args: arg.None,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -69,12 +81,17 @@ was found, but some objects are encrypted, cannot be decoded, or belong to a res
 			if source == nil {
 				return arg.Missing(command, "etcd-endpoints", "snapshot")
 			}
+			if isPattern(f.snapshot) {
+				return env.auditAll(command, f)
+			}
 			return env.audit(command, f, source)
 		},
 	}
 	flags := command.Flags()
 	f.add(flags)
 	flags.StringVar(&f.current, "current", "", "Read the current versions from this file instead of the API server")
+	arg.Number(flags, &f.parallel, clusters.Parallel, 2, arg.Within[int]{Least: 1, Unit: "snapshots"},
+		"How many snapshots are read at the same time")
 	flags.BoolVar(&f.stale, "stale", false, "List the objects that are stored in another version than the current one")
 	arg.Output(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name, render.HTML)
 	return command
@@ -117,6 +134,66 @@ func (env *environment) audit(command *cobra.Command, f *auditFlags, source etcd
 	return auditCode(report)
 }
 
+// isPattern reports whether a path is a pattern, and not the name of a file.
+func isPattern(path string) bool {
+	if !strings.ContainsAny(path, `*?[`) {
+		return false
+	}
+	_, err := os.Lstat(path)
+	return err != nil
+}
+
+// auditAll audits all snapshots that match a pattern.
+func (env *environment) auditAll(command *cobra.Command, f *auditFlags) error {
+	for _, name := range []string{clientcmd.RecommendedConfigPathFlag, clientcmd.FlagContext, clientcmd.FlagAPIServer} {
+		if command.Flags().Changed(name) {
+			return exit.Usage(command, fmt.Errorf("--%s names one cluster, but --snapshot is a pattern: use --current",
+				name))
+		}
+	}
+	if f.stale || f.output == render.HTML {
+		return exit.Usage(command, errors.New("--stale and --output=html need a single snapshot, but --snapshot is a "+
+			"pattern"))
+	}
+	files, err := filepath.Glob(f.snapshot)
+	if err != nil {
+		return exit.Usage(command, fmt.Errorf("read pattern %q: %w", f.snapshot, err))
+	}
+	if len(files) == 0 {
+		return exit.Try(fmt.Errorf("no file matches %q", f.snapshot), "ls "+shell.Quote(filepath.Dir(f.snapshot)))
+	}
+	var current *etcdaudit.Current
+	if f.current != "" {
+		if current, err = readCurrent(command, f.current); err != nil {
+			return err
+		}
+	}
+	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process
+	all := make([]*clusters.Cluster, len(files))
+	for i, file := range files {
+		all[i] = &clusters.Cluster{Name: file}
+	}
+	q := inquiry{command: command, output: f.output, options: fleet.Options{Parallel: f.parallel},
+		ask: func(ctx context.Context, env *environment) (*render.FleetAnswer, error) {
+			file := env.member.Name
+			report, err := etcdaudit.Audit(ctx, etcdaudit.Snapshot{Path: file},
+				etcdaudit.Options{Prefix: f.prefix, Current: current})
+			if err != nil {
+				code, _, try := exit.Parts(command, explainAudit(command, err))
+				return nil, exit.TryCode(err, strings.ReplaceAll(try, shell.Quote(f.snapshot), shell.Quote(file)), code)
+			}
+			if current != nil {
+				env.warnOfMissing(report, current)
+			}
+			answer := render.AuditAnswer(report)
+			return &answer, auditCode(report)
+		}}
+	report := render.Fleet{What: "SNAPSHOT", Column: "VERDICT", Clusters: env.askAll(ctx, q, all)}
+	return env.showFleet(report, f.output, exit.WorseVerdict)
+}
+
 // auditCode turns the comparison of all objects into an exit code.
 func auditCode(report *etcdaudit.Report) error {
 	switch report.Comparison() {
@@ -139,21 +216,26 @@ func (env *environment) currentVersions(ctx context.Context, command *cobra.Comm
 	f *auditFlags) (*etcdaudit.Current, error) {
 	switch {
 	case f.current != "":
-		data, err := os.ReadFile(f.current)
-		if err != nil {
-			return nil, exit.Usage(command, fmt.Errorf("read current versions: %w", err))
-		}
-		current, err := etcdaudit.ParseCurrent(data)
-		if err != nil {
-			return nil, exit.Usage(command, fmt.Errorf("%s: %w", f.current, err))
-		}
-		return current, nil
+		return readCurrent(command, f.current)
 	case env.clusterFlagsGiven():
 		return env.clusterVersions(ctx)
 	case f.stale:
 		return nil, exit.Usage(command, errors.New("--stale needs --kubeconfig or --current"))
 	}
 	return nil, nil
+}
+
+// readCurrent returns the current versions in a file.
+func readCurrent(command *cobra.Command, file string) (*etcdaudit.Current, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, exit.Usage(command, fmt.Errorf("read current versions: %w", err))
+	}
+	current, err := etcdaudit.ParseCurrent(data)
+	if err != nil {
+		return nil, exit.Usage(command, fmt.Errorf("%s: %w", file, err))
+	}
+	return current, nil
 }
 
 // clusterVersions returns the current versions that the API server shows.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/etcdaudit"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
@@ -184,4 +185,26 @@ func TestAuditComparesARealClusterWithWhatItsAPIServerSays(t *testing.T) {
 			t.Errorf("exit code %d, stderr:\n%s", code, stderr)
 		}
 	})
+}
+
+func TestMistakesInAPatternOfSnapshotsAreTwoLines(t *testing.T) {
+	t.Setenv("KUBECONFIG", "")
+	folder := t.TempDir()
+	const help = "Try: kube-migrator audit --help\n"
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--snapshot=" + folder + "/*.db"}, "error: no file matches \"" + folder + "/*.db\"\nTry: ls " + folder + "\n"},
+		{[]string{"--snapshot=" + folder + "/["}, "error: read pattern \"" + folder + "/[\": syntax error in pattern\n" + help},
+		{[]string{"--snapshot=*.db", "--context=a"}, "error: --context names one cluster, but --snapshot is a pattern: use " +
+			"--current\n" + help},
+		{[]string{"--snapshot=*.db", "--stale"}, "error: --stale and --output=html need a single snapshot, but --snapshot is " +
+			"a pattern\n" + help},
+	} {
+		code, out, errs := runAudit(t, c.args...)
+		if code != exit.Error || out != "" || errs != c.want {
+			t.Errorf("%q: exit code %d, %s%s\nwant %s", c.args, code, out, errs, c.want)
+		}
+	}
 }

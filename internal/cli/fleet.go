@@ -48,7 +48,7 @@ type inquiry struct {
 	output  render.Format
 	// ask is the command for one cluster. Its answer is nil if the command ended with an error before it had one.
 	ask func(ctx context.Context, env *environment) (*render.FleetAnswer, error)
-	// identify returns what no other cluster has, or nothing if that is unknown.
+	// identify returns what no other cluster has, or nothing if that is unknown. It may be nil.
 	identify func(ctx context.Context, env *environment) string
 }
 
@@ -97,7 +97,11 @@ func (env *environment) askAll(ctx context.Context, q inquiry, all []*clusters.C
 			return answered{}, err
 		}
 		row.Notes = linesOf(notes.String())
-		return answered{row, q.identify(ctx, own)}, nil
+		result := answered{row: row}
+		if q.identify != nil {
+			result.id = q.identify(ctx, own)
+		}
+		return result, nil
 	})
 	rows, byID := make([]render.FleetCluster, len(all)), map[string][]string{}
 	for i, r := range results {

@@ -5,13 +5,17 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -102,6 +106,44 @@ func TestAFleetOfRealClusters(t *testing.T) {
 	t.Run("JSON has the report of each cluster", f.inJSON)
 	if err := server.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
+	}
+	t.Run("many snapshots", f.inSnapshots)
+}
+
+// inSnapshots audits the snapshots of two clusters and a file that is not a snapshot.
+func (f *realFleet) inSnapshots(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, content := range map[string]string{"broken.db": "hello", "versions.yaml": testbed.WidgetCRD + ": v2\n"} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, i := range map[string]int{"prod-1.db": 1, "prod-2.db": stale} {
+		from, err := f.clusters[i].Etcd.Client().Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(from)
+		if err = errors.Join(err, from.Close()); err == nil {
+			err = os.WriteFile(name, data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, out, _ := runAudit(t, "--snapshot=*.db", "--current=versions.yaml")
+	var rows []string
+	for line := range strings.Lines(out) {
+		if fields := strings.Fields(line); len(fields) > 1 && strings.HasSuffix(fields[0], ".db") {
+			rows = append(rows, fields[0]+" "+fields[1])
+		}
+	}
+	if diff := cmp.Diff([]string{"broken.db Failed", "prod-1.db stale", "prod-2.db current"}, rows); diff != "" ||
+		code != exit.Error {
+		t.Errorf("exit code %d, -want +got:\n%s\n%s", code, diff, out)
+	}
+	if !strings.Contains(out, "widgets.demo.example.com: 3 objects as demo.example.com/v1") {
+		t.Errorf("want the first reason:\n%s", out)
 	}
 }
 
