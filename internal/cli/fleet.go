@@ -14,9 +14,11 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/cli/clusters"
@@ -46,6 +48,8 @@ type inquiry struct {
 	command *cobra.Command
 	options fleet.Options
 	output  render.Format
+	// live shows notes at once instead of in the report, because the command takes long.
+	live bool
 	// ask is the command for one cluster. Its answer is nil if the command ended with an error before it had one.
 	ask func(ctx context.Context, env *environment) (*render.FleetAnswer, error)
 	// identify returns what no other cluster has, or nothing if that is unknown. It may be nil.
@@ -85,9 +89,13 @@ func (env *environment) askAll(ctx context.Context, q inquiry, all []*clusters.C
 		row render.FleetCluster
 		id  string
 	}
+	var line sync.Mutex
 	results := fleet.Run(ctx, len(all), q.options, func(ctx context.Context, i int) (answered, error) {
 		notes := &bytes.Buffer{}
 		own := env.at(all[i], io.Discard, notes)
+		if q.live {
+			own.Err = &lineWriter{to: env.Err, mu: &line, prefix: all[i].Name + ": "}
+		}
 		answer, err := q.ask(ctx, own)
 		if err != nil && answer == nil && fleet.Ended(ctx) {
 			return answered{}, err
@@ -233,4 +241,123 @@ func (env *environment) showFleet(report render.Fleet, output render.Format, wor
 // linesOf returns the lines of a text that are not empty.
 func linesOf(text string) []string {
 	return slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return line == "" })
+}
+
+// fleetOnly are flags that a command for one cluster of a fleet does not have.
+var fleetOnly = []string{clusters.Contexts, clusters.KubeconfigDir, clusters.WaveSize,
+	clientcmd.RecommendedConfigPathFlag}
+
+// migrateFleet migrates clusters wave by wave, and ends with the first wave in which a cluster was not migrated.
+func (env *environment) migrateFleet(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
+	f *migrateFlags) error {
+	lists, err := f.fleet.Select(command, env.kubeconfig)
+	if err != nil {
+		return err
+	}
+	if err := env.distinct(ctx, gentle, slices.Concat(lists...)); err != nil {
+		return err
+	}
+	// This comes first because it sorts the flags, which the clusters of a wave read at the same time.
+	again := (&migration{env: env, command: command, flags: f}).again(f.selection.Arguments()...)
+	q := inquiry{command: command, output: f.output, options: fleet.Options{Parallel: f.waveSize}, live: true,
+		ask: func(ctx context.Context, env *environment) (*render.FleetAnswer, error) {
+			own := *f
+			report, err := env.migrateAll(ctx, gentle, command, &own)
+			if report == nil {
+				return nil, err
+			}
+			answer := render.MigrateAnswer(report)
+			return &answer, err
+		}}
+	report := render.Fleet{What: "CLUSTER", Column: "OUTCOME"}
+	report.Clusters = env.inWaves(ctx, gentle, q, fleet.Waves(lists, f.waveSize))
+	var left []string
+	for _, c := range report.Clusters {
+		if c.Verdict == render.FleetNotStarted {
+			left = append(left, c.Name)
+		}
+	}
+	if len(left) > 0 {
+		fmt.Fprintf(env.Err, "Not started: %s. To continue:\n  %s\n", few(left), again)
+	}
+	return env.showFleet(report, f.output, exit.Worse)
+}
+
+// inWaves asks the clusters of each wave at the same time, until a wave has a cluster with another exit code than 0.
+func (env *environment) inWaves(ctx context.Context, gentle <-chan struct{}, q inquiry,
+	waves [][]*clusters.Cluster) (rows []render.FleetCluster) {
+	stopped, left := false, exit.WorkLeft
+	for n, wave := range waves {
+		number := n + 1
+		if interrupted(gentle) || ctx.Err() != nil {
+			stopped, left = true, exit.Interrupted
+		}
+		if stopped {
+			for _, c := range wave {
+				rows = append(rows, render.FleetCluster{Name: c.Name, Context: c.Context, Kubeconfig: c.File,
+					Wave: number, Verdict: render.FleetNotStarted, ExitCode: left})
+			}
+			continue
+		}
+		names := make([]string, len(wave))
+		for i, c := range wave {
+			names[i] = c.Name
+		}
+		fmt.Fprintf(env.Err, "Wave %d of %d: %s.\n", number, len(waves), few(names))
+		for _, row := range env.askAll(ctx, q, wave) {
+			row.Wave = number
+			stopped = stopped || row.ExitCode != exit.Done
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// distinct returns an error if two of the clusters are the same: it would be migrated twice at the same time (I8).
+// Clusters that do not answer are left to their wave.
+func (env *environment) distinct(ctx context.Context, gentle <-chan struct{}, all []*clusters.Cluster) error {
+	ctx, stop := untilInterrupted(ctx, gentle)
+	defer stop()
+	results := fleet.Run(ctx, len(all), fleet.Options{Parallel: clusters.DefaultParallel, Timeout: clusters.DefaultTimeout},
+		func(ctx context.Context, i int) (string, error) {
+			return identity(ctx, env.at(all[i], io.Discard, io.Discard)), nil
+		})
+	names := map[string]string{}
+	for i, r := range results {
+		if r.Value == "" {
+			continue
+		}
+		if other, known := names[r.Value]; known {
+			return exit.Try(fmt.Errorf("%s and %s reach the same cluster, which is migrated only once at a time", other,
+				all[i].Name), "kubectl config get-contexts")
+		}
+		names[r.Value] = all[i].Name
+	}
+	return nil
+}
+
+// lineWriter writes whole lines with a prefix, so that lines of several clusters do not mix.
+type lineWriter struct {
+	to     io.Writer
+	mu     *sync.Mutex // of to, and of rest
+	prefix string
+	rest   []byte
+}
+
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rest = append(w.rest, p...)
+	for {
+		line, rest, whole := bytes.Cut(w.rest, []byte("\n"))
+		if !whole {
+			return len(p), nil
+		}
+		w.rest = rest
+		if text := strings.TrimSpace(string(line)); text != "" {
+			if _, err := io.WriteString(w.to, w.prefix+string(line)+"\n"); err != nil {
+				return 0, err
+			}
+		}
+	}
 }

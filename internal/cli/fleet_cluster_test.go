@@ -104,10 +104,46 @@ func TestAFleetOfRealClusters(t *testing.T) {
 	t.Cleanup(func() { _ = server.Signal(syscall.SIGCONT) })
 	f.golden(t, "check-one-stopped.txt", "check", "widgets", all, "--cluster-timeout=30s")
 	t.Run("JSON has the report of each cluster", f.inJSON)
+	t.Run("a migration ends with the wave of the stopped one", func(t *testing.T) { f.migrates(t, server) })
+	t.Run("many snapshots", f.inSnapshots)
+}
+
+// migrates migrates in waves of two: canary-0, prod-1 and prod-2, prod-3 and the stopped prod-4, prod-5.
+func (f *realFleet) migrates(t *testing.T, server *testbed.Server) {
+	args := []string{"migrate", "widgets", "--contexts=canary-*,prod-*", "--wave-size=2", "--settle-time=0",
+		"--checkpoint-dir=" + t.TempDir()}
+	code, out, errs := f.run(t, args...)
+	if code != exit.Error {
+		t.Errorf("exit code %d, want that of the cluster that did not answer", code)
+	}
+	rows := []string{"canary-0 1 Proven", "prod-1 2 Proven", "prod-2 2 Proven", "prod-3 3 Proven", "prod-4 3 Failed",
+		"prod-5 4 NotStarted"}
+	for i, line := range strings.Split(out, "\n")[1:7] {
+		if got := strings.Join(strings.Fields(line)[:3], " "); got != rows[i] {
+			t.Errorf("row %q, want %q", got, rows[i])
+		}
+	}
+	again := "Not started: prod-5. To continue:\n  kube-migrator migrate widgets --resume "
+	if !strings.Contains(errs, again) || !strings.Contains(errs, "--contexts='canary-*' '--contexts=prod-*'") &&
+		!strings.Contains(errs, "'--contexts=canary-*' '--contexts=prod-*'") {
+		t.Errorf("want the command that continues:\n%s", errs)
+	}
 	if err := server.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("many snapshots", f.inSnapshots)
+	if code, out, errs = f.run(t, append(args, "--resume")...); code != exit.Done ||
+		!strings.HasSuffix(out, "6 clusters: 6 Proven.\n") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+	if code, out, errs = f.run(t, "check", "widgets", "--contexts=canary-*,prod-*"); code != exit.Done ||
+		!strings.HasSuffix(out, "6 clusters: 6 Safe.\n") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+	code, _, errs = f.run(t, "migrate", "widgets", "--contexts=*", "--settle-time=0", "--checkpoint-dir="+t.TempDir())
+	if want := "error: prod-1 and twin reach the same cluster, which is migrated only once at a time\nTry: kubectl " +
+		"config get-contexts\n"; code != exit.Error || !strings.HasSuffix(errs, want) {
+		t.Errorf("exit code %d, %s\nwant %s", code, errs, want)
+	}
 }
 
 // inSnapshots audits the snapshots of two clusters and a file that is not a snapshot.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/clusters"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
@@ -28,7 +29,10 @@ const (
 // migrateFlags are the flags of migrate.
 type migrateFlags struct {
 	selection records.Selection
-	options   migrate.Options
+	fleet     clusters.Flags
+	// waveSize is how many clusters of a fleet are migrated at the same time.
+	waveSize int
+	options  migrate.Options
 	// shutdownDelay is agreement.Options.ShutdownDelay.
 	shutdownDelay time.Duration
 	dryRun        string
@@ -62,6 +66,10 @@ Within the default bounds of --max-rate and --max-in-flight, other clients of th
 With --max-rate=0 --max-in-flight=0 it is as fast as the API server can take: the number of requests in flight follows
 the server's latency and its 429 and 503.
 
+With --contexts or --kubeconfig-dir, many clusters are migrated wave by wave: --wave-size clusters at the same time, in the
+order of the patterns, and no wave has clusters of two patterns. The first wave in which a cluster has another exit code than
+0 is the last one. The exit code is the first of 130, 1, 4, 3 and 2 that any cluster has.
+
 Interrupt once to finish the requests in flight and save the checkpoint, twice to stop at once; --resume continues. Without
 --resume a run starts over, which is what a rotated encryption key needs.
 
@@ -70,13 +78,17 @@ not be pruned, 3 the API servers do not agree or the evidence is too weak, 4 fin
 rewritten, 130 interrupted.`,
 		Example: `  kube-migrator migrate widgets.demo.example.com
   kube-migrator migrate --all --exclude 'events' --max-rate 50
-  kube-migrator migrate secrets --verify --reason 'key rotation'`,
+  kube-migrator migrate secrets --verify --reason 'key rotation'
+  kube-migrator migrate --all --contexts 'canary-*,prod-*' --wave-size 10`,
 		RunE: func(command *cobra.Command, args []string) error {
 			f.selection.Names = args
 			if err := f.check(command); err != nil {
 				return err
 			}
 			return env.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
+				if f.fleet.Given(command) {
+					return env.migrateFleet(ctx, gentle, command, f)
+				}
 				return env.migrate(ctx, gentle, command, f)
 			})
 		},
@@ -87,6 +99,9 @@ rewritten, 130 interrupted.`,
 
 func (f *migrateFlags) add(flags *pflag.FlagSet) {
 	f.selection.Add(flags)
+	f.fleet.AddSelection(flags)
+	arg.Number(flags, &f.waveSize, clusters.WaveSize, 1, arg.Within[int]{Least: 1, Unit: "clusters"},
+		"How many of many clusters are migrated at the same time")
 	dryRunVar(flags, &f.dryRun, "show what would be migrated",
 		"send every patch as a dry run, which shows what admission and validation reject")
 	flags.BoolVar(&f.options.Verify, "verify", false, "Add a second pass in which no resourceVersion may change")
@@ -136,15 +151,37 @@ func dryRunVar(flags *pflag.FlagSet, into *string, client, server string) {
 func (f *migrateFlags) check(command *cobra.Command) error {
 	arg.CompleteShutdownDelay(command, f.options.SettleTime, &f.shutdownDelay)
 	f.options.DryRun = f.dryRun == dryRunServer
+	if err := f.fleet.Check(command); err != nil {
+		return err
+	}
 	return f.selection.Check(command)
 }
 
-// migrate migrates the selected resources, one after the other (I8).
+// migrate migrates the selected resources of the cluster, and shows the report.
 func (env *environment) migrate(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
 	f *migrateFlags) error {
+	report, end := env.migrateAll(ctx, gentle, command, f)
+	if report == nil {
+		return end
+	}
+	var err error
+	if f.output == render.Text {
+		err = report.Text(env.Out)
+	} else {
+		err = render.Data(env.Out, f.output, report)
+	}
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return end
+}
+
+// migrateAll migrates the selected resources, one after the other (I8). The report is nil if nothing was started.
+func (env *environment) migrateAll(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
+	f *migrateFlags) (*render.Migrations, error) {
 	run, resources, err := env.prepare(ctx, command, f)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	report := &render.Migrations{Reason: f.reason}
 	if f.dryRun != dryRunNone {
@@ -166,25 +203,17 @@ func (env *environment) migrate(ctx context.Context, gentle <-chan struct{}, com
 			break
 		}
 		if err != nil && len(resources) == 1 && m.Result.Started.IsZero() {
-			return run.explain(r, err) // nothing was started, so the two lines of an error are enough
+			return nil, run.explain(r, err) // nothing was started, so the two lines of an error are enough
 		}
 	}
 	if left := len(resources) - len(report.Resources); left > 0 {
 		fmt.Fprintf(env.Err, "%d resources were not started. To continue:\n  %s\n", left,
 			run.again(f.selection.Arguments()...))
 	}
-	if f.output == render.Text {
-		err = report.Text(env.Out)
-	} else {
-		err = render.Data(env.Out, f.output, report)
-	}
-	if err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
 	if code != exit.Done {
-		return exit.Code(code)
+		return report, exit.Code(code)
 	}
-	return nil
+	return report, nil
 }
 
 func interrupted(gentle <-chan struct{}) bool {

@@ -312,6 +312,7 @@ func (m *migration) again(arguments ...string) string {
 	m.command.Flags().Visit(func(f *pflag.Flag) {
 		given := func(argument string) bool { return strings.HasPrefix(argument, "--"+f.Name) }
 		switch list, isList := f.Value.(pflag.SliceValue); {
+		case m.env.member != nil && slices.Contains(fleetOnly, f.Name): // the name of the program names the cluster
 		case slices.Contains([]string{"all", "include", "exclude", "output"}, f.Name),
 			slices.ContainsFunc(arguments, given), f.Name == "resume":
 		case f.Name == clientcmd.FlagBearerToken || f.Name == clientcmd.FlagPassword:

@@ -37,6 +37,13 @@ const (
 	KubeconfigDir = "kubeconfig-dir"
 	Parallel      = "parallel"
 	Timeout       = "cluster-timeout"
+	WaveSize      = "wave-size"
+)
+
+// The defaults of the flags.
+const (
+	DefaultParallel = 10
+	DefaultTimeout  = time.Minute
 )
 
 // Flags are the flags that select many clusters.
@@ -50,9 +57,9 @@ type Flags struct {
 // Add adds the flags of a command that reads clusters.
 func (f *Flags) Add(flags *pflag.FlagSet) {
 	f.AddSelection(flags)
-	arg.Number(flags, &f.Options.Parallel, Parallel, 10, arg.Within[int]{Least: 1, Unit: "clusters"},
+	arg.Number(flags, &f.Options.Parallel, Parallel, DefaultParallel, arg.Within[int]{Least: 1, Unit: "clusters"},
 		"How many clusters are asked at the same time")
-	arg.Duration(flags, &f.Options.Timeout, Timeout, time.Minute, time.Nanosecond,
+	arg.Duration(flags, &f.Options.Timeout, Timeout, DefaultTimeout, time.Nanosecond,
 		"How long the answer of one of many clusters may take")
 }
 
@@ -86,7 +93,7 @@ func (f *Flags) Check(command *cobra.Command, others ...string) error {
 	if err := arg.Exclusive(command, KubeconfigDir, clientcmd.RecommendedConfigPathFlag); err != nil {
 		return err
 	}
-	for _, flag := range []string{Parallel, Timeout} {
+	for _, flag := range []string{Parallel, Timeout, WaveSize} {
 		if command.Flags().Lookup(flag) == nil {
 			continue
 		}

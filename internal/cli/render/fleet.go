@@ -291,6 +291,29 @@ func ProgressAnswer(p Progress) FleetAnswer {
 	return a
 }
 
+// MigrateAnswer is the answer of migrate for one cluster: the first outcome that needs attention.
+func MigrateAnswer(m *Migrations) FleetAnswer {
+	text := func(w io.Writer) error { return m.Text(w) }
+	a := FleetAnswer{Verdict: "NothingToDo", Report: m, Details: text, Whole: text}
+	left := 0
+	for i := range m.Resources {
+		r := &m.Resources[i]
+		switch r.Outcome {
+		case Proven, WouldRun, WouldPass:
+			if left == 0 {
+				a.Verdict = string(r.Outcome)
+			}
+			continue
+		case NotProven, Incomplete, Stopped, Unfinished, WouldReject:
+		}
+		if left++; left == 1 {
+			a.Verdict, a.Reason, a.Try = string(r.Outcome), r.Resource+": "+r.Error, r.Next
+		}
+	}
+	a.Left = shareOf(left, len(m.Resources), "resource")
+	return a
+}
+
 // AuditAnswer is the answer of audit for one snapshot.
 func AuditAnswer(report *etcdaudit.Report) FleetAnswer {
 	t := report.Totals
