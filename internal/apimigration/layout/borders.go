@@ -42,6 +42,7 @@ func (l *decision) checkBorders() {
 			}
 		}
 	}
+	l.checkImports(crossings)
 	followers := l.Followers()
 	for _, file := range l.Old.Package.Files {
 		viewer := OldPackage

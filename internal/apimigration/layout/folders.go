@@ -24,6 +24,9 @@ func folders(p *project.Project, old *project.Version, asked request.Request) (m
 		}
 		created = path.Join(folder, version)
 	}
+	if into := p.Version(asked.To); into != nil {
+		created = into.Package.Dir
+	}
 	common := commonFolder(path.Dir(old.Package.Dir), path.Dir(created))
 	return map[Home]string{OldPackage: old.Package.Dir, NewPackage: created, SharedPackage: path.Join(common, "shared"),
 		InternalPackage: path.Join(common, "internal/shared")}, nil

@@ -37,7 +37,11 @@ func (l *Layout) PackageOf(viewer Home) Home {
 
 // NameOf is the name by which a viewer finds one of the declaration's objects.
 func (l *Layout) NameOf(d *split.Declaration, name string, viewer Home) string {
-	switch {
+	switch former, isFormer := l.former[d]; {
+	case isFormer && l.follows(viewer):
+		return former.name
+	case d.Anchor && l.anchors[name] != "" && (viewer == NewPackage || viewer == Importer):
+		return l.anchors[name]
 	case l.renamed[d] != "" && name == d.Name:
 		return l.renamed[d]
 	case l.copies[name] != "" && l.HomeOf(d, viewer) == NewPackage:
@@ -54,6 +58,12 @@ func (l *Layout) ImportPath(h Home) string { return l.Project.Workspace.ImportPa
 
 // HomeOf is the package in which a viewer finds a declaration.
 func (l *Layout) HomeOf(d *split.Declaration, viewer Home) Home {
+	if former, ok := l.former[d]; ok {
+		if l.follows(viewer) {
+			return former.home
+		}
+		return OldPackage
+	}
 	inOld := viewer == OldPackage || viewer == Leftover
 	switch l.DestinationOf(d) {
 	case split.Anchor:
@@ -73,15 +83,20 @@ func (l *Layout) HomeOf(d *split.Declaration, viewer Home) Home {
 	return OldPackage
 }
 
+// follows reports whether a viewer uses new names where the old version has an old one.
+func (l *Layout) follows(viewer Home) bool {
+	return viewer == NewPackage || viewer == Importer && l.onlyImporters
+}
+
 func (l *Layout) homeOfShared(d *split.Declaration, viewer Home) Home {
 	visible := ast.IsExported(d.Name) || l.Request.Unexported == request.UnexportedExport
 	switch {
-	case l.Request.Shared == request.SharedDuplicate && viewer == Leftover && l.Request.Old != request.OldKeep &&
+	case l.IsDuplicated(d) && viewer == Leftover && l.Request.Old != request.OldKeep &&
 		ast.IsExported(d.Name):
 		return NewPackage // with the types of the fields
-	case l.Request.Shared == request.SharedDuplicate && viewer == NewPackage:
+	case l.IsDuplicated(d) && viewer == NewPackage:
 		return NewPackage
-	case l.Request.Shared == request.SharedDuplicate:
+	case l.IsDuplicated(d):
 		return OldPackage
 	case !visible && !l.hidden[d]:
 		return InternalPackage
@@ -100,10 +115,15 @@ func (l *Layout) sharedHome() Home {
 	return SharedPackage
 }
 
-// GoesTo reports whether a declaration's code is written into a package that is created.
+// GoesTo reports whether a declaration's code is written into a package of the migration.
 func (l *Layout) GoesTo(d *split.Declaration, to Home) bool {
+	if l.onlyImporters || l.reused[d] {
+		return false
+	}
 	switch l.DestinationOf(d) {
-	case split.New, split.Anchor:
+	case split.Anchor:
+		return to == NewPackage && (!l.Exists(NewPackage) || l.needed[d])
+	case split.New:
 		return to == NewPackage
 	case split.Shared:
 		return to == l.HomeOf(d, to)

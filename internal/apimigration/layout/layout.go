@@ -44,6 +44,7 @@ type Layout struct {
 	kept    map[*split.Declaration]bool   // unexported declarations that move and that the old version needs too
 	bound   map[*split.Declaration]bool   // declarations that move and mean something else in each version
 	hidden  map[*split.Declaration]bool   // unexported declarations that are shared, but needed in the package alone that has it
+	present
 }
 
 // decision is a layout being decided.
@@ -58,11 +59,19 @@ func Decide(p *project.Project, old *project.Version, asked request.Request) (*L
 	if err != nil {
 		return nil, finding.Report{}, err
 	}
+	if d.onlyImporters {
+		d.leaveImporters()
+		return d.Layout, d.Report, nil
+	}
+	d.findTwins()
 	d.bindToVersion()
 	d.keepUnexported()
 	d.hideUnexported()
 	d.exportNames()
 	d.nameCopies()
+	d.findAnchors()
+	d.reuse()
+	d.leaveImporters()
 	d.checkBorders()
 	return d.Layout, d.Report, nil
 }
@@ -81,6 +90,7 @@ func begin(p *project.Project, old *project.Version, asked request.Request) (*de
 		copies: map[string]string{}, kept: map[*split.Declaration]bool{}, bound: map[*split.Declaration]bool{},
 		hidden: map[*split.Declaration]bool{},
 	}}
+	d.lookAround()
 	if err := d.checkDeclared(); err != nil {
 		return nil, err
 	}
@@ -162,6 +172,11 @@ func (l *decision) placeAll() error {
 		return hint.Errorf(request.TryInspect, "%s", err.Error())
 	}
 	for _, placement := range placements {
+		if _, ok := l.former[placement.Declaration]; ok {
+			placement = l.placeFormer(placement)
+		} else if l.onlyImporters {
+			placement = l.placeForImporters(placement)
+		}
 		l.placed[placement.Declaration] = placement
 		if placement.Guess {
 			what := map[split.Destination]string{split.Stay: "stays", split.Shared: "is shared"}[placement.Destination]

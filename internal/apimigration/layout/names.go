@@ -4,6 +4,7 @@
 package layout
 
 import (
+	"cmp"
 	"go/ast"
 	"go/token"
 	"go/types"
@@ -103,7 +104,17 @@ func (l *Layout) FileOf(file *project.File, to Home) string {
 		}
 		base = renamed
 	}
-	return path.Join(l.Dir(to), base)
+	if name := path.Join(l.Dir(to), base); !l.has(to, name) {
+		return name
+	}
+	return path.Join(l.Dir(to), strings.ToLower(cmp.Or(l.Request.ToKind, l.Request.Kinds[0]))+"_"+base)
+}
+
+// has reports whether a package has a file before the migration.
+func (l *Layout) has(h Home, name string) bool {
+	return l.Exists(h) && slices.ContainsFunc(l.graphs[h].Package.Files, func(f *project.File) bool {
+		return f.Path == name
+	})
 }
 
 // InPlace: the new kind stands in the package of the old one.

@@ -27,6 +27,9 @@ func (l *Layout) RegistersMoved(file *project.File, statement ast.Stmt) bool {
 			others = true
 		}
 	})
+	if l.Exists(NewPackage) { // it has its own about what every version has
+		return moving && l.anchorsFit(file, statement)
+	}
 	return moving || anchors && !others
 }
 

@@ -29,6 +29,9 @@ const (
 // A kind must never be an alias of the new version's: a scheme would have two GroupVersionKinds for one Go type, and
 // clients could not tell which is meant.
 func (l *Layout) RemainsOf(d *split.Declaration) Remains {
+	if _, ok := l.former[d]; ok || l.onlyImporters {
+		return RemainsWhole
+	}
 	switch l.DestinationOf(d) {
 	case split.Shared:
 		switch {

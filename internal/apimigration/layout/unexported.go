@@ -104,7 +104,7 @@ func (l *decision) exportNames() {
 		}
 	}
 	for _, d := range l.Graph.Declarations {
-		if l.DestinationOf(d) != split.Shared || l.Request.Shared == request.SharedDuplicate || l.hidden[d] ||
+		if l.DestinationOf(d) != split.Shared || l.IsDuplicated(d) || l.hidden[d] ||
 			ast.IsExported(d.Name) || d.Name == "_" {
 			continue
 		}

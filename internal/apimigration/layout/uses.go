@@ -68,5 +68,5 @@ func (l *Layout) Moves(kind string) bool {
 
 // IsDuplicated reports whether each version has its own of a declaration.
 func (l *Layout) IsDuplicated(d *split.Declaration) bool {
-	return l.DestinationOf(d) == split.Shared && l.Request.Shared == request.SharedDuplicate
+	return l.DestinationOf(d) == split.Shared && (l.Request.Shared == request.SharedDuplicate || l.twins[d])
 }

@@ -47,6 +47,14 @@ func (v *Version) Kind(name string) (Kind, bool) {
 	return v.Kinds[i], true
 }
 
+// HasAll reports whether a version has all of some kinds.
+func (v *Version) HasAll(kinds []string) bool {
+	return !slices.ContainsFunc(kinds, func(name string) bool {
+		_, ok := v.Kind(name)
+		return !ok
+	})
+}
+
 // Kind is a struct that embeds TypeMeta and ObjectMeta.
 type Kind struct {
 	Name    string `json:"name"`
@@ -71,6 +79,16 @@ func (p *Project) Versions() []*Version {
 	}
 	slices.SortFunc(versions, func(a, b *Version) int { return strings.Compare(a.Name(), b.Name()) })
 	return versions
+}
+
+// Version finds an API version by GROUP/VERSION; nil if there is none.
+func (p *Project) Version(name string) *Version {
+	for _, v := range p.Versions() {
+		if v.Name() == name {
+			return v
+		}
+	}
+	return nil
 }
 
 // groupVersion reads the first schema.GroupVersion{…} that the package declares; the marker +groupName completes it.

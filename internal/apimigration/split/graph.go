@@ -76,8 +76,11 @@ func (d *Declaration) Registers() bool {
 }
 
 // AddsToScheme reports whether it puts kinds into a scheme.
-func (d *Declaration) AddsToScheme() bool {
-	return slices.Contains([]string{"AddToScheme", "Install", "SchemeBuilder", "RegisterDefaults"}, d.Name)
+func (d *Declaration) AddsToScheme() bool { return AddsToScheme(d.Name) }
+
+// AddsToScheme reports whether what a version declares under a name puts kinds into a scheme.
+func AddsToScheme(name string) bool {
+	return slices.Contains([]string{"AddToScheme", "Install", "SchemeBuilder", "RegisterDefaults"}, name)
 }
 
 // Node is the syntax of a declaration: its own in a group, or all of it.
