@@ -40,6 +40,9 @@ marked as deprecated, and shared code keeps its old names as aliases. All import
 schema of the old one (or with --schema generate, that of the Go types), in apiextensions.k8s.io/v1. References to a
 manifest that is renamed are changed too.
 
+--to may name a version that exists already. The kinds are added to its package; if it has them all, only the importers of
+the old version follow, as the second step after --consumers none.
+
 Kubernetes cannot convert objects from one CustomResourceDefinition to another. If --to has another group, or --to-kind
 another name, the plan has a new CustomResourceDefinition, the old one stays as it is, and the plan contains the steps in
 which the objects are copied. With --to-kind alone the new kind is in the package of the old one: code that is named after
@@ -86,7 +89,7 @@ plan exits with 2 if the plan has blockers.`,
 	flags.StringVarP(&dir, "dir", "C", ".", "a folder of the project")
 	flags.StringSliceVar(&asked.Kinds, "kind", nil, "a kind that moves; several, with commas or with the flag again")
 	flags.StringVar(&asked.From, "from", "", "GROUP/VERSION that has the kinds")
-	flags.StringVar(&asked.To, "to", "", "GROUP/VERSION that is to be made; with --to-kind it may be left out, and "+
+	flags.StringVar(&asked.To, "to", "", "GROUP/VERSION that the kinds go to, which may exist; with --to-kind it may be left out, and "+
 		"the kind gets another name where it is")
 	flags.StringVar(&asked.ToKind, "to-kind", "", "another name for the kind")
 	flags.StringVar(&asked.Storage, "storage", asked.Storage,

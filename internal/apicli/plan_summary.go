@@ -19,8 +19,11 @@ func summary(plan *move.Plan, file, dir string) string {
 	if plan.Request.ToKind != "" {
 		to += " as " + plan.Request.ToKind
 	}
-	fmt.Fprintf(&out, "%s moves %s from %s to %s.\n", file,
-		strings.Join(plan.Request.Kinds, ", "), plan.Request.From, to)
+	kinds := strings.Join(plan.Request.Kinds, ", ")
+	if plan.OnlyImporters {
+		kinds = "the importers of " + kinds + ", which both versions have,"
+	}
+	fmt.Fprintf(&out, "%s moves %s from %s to %s.\n", file, kinds, plan.Request.From, to)
 	where, what := map[string]int{}, map[string]int{}
 	for _, declaration := range plan.Declarations {
 		where[declaration.To]++

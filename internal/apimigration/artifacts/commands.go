@@ -66,6 +66,9 @@ func (s *documents) commands() []string {
 // to it.
 func (s *documents) leftToGenerators() []string {
 	var folders []string
+	if s.MovesOnlyImporters() {
+		return nil // the versions do not change
+	}
 	for _, pkg := range s.Project.Packages {
 		for _, file := range pkg.Files {
 			switch {

@@ -4,6 +4,7 @@
 package artifacts
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -37,7 +38,7 @@ type resource struct {
 // in its place. The rest of the file keeps every byte.
 func (s *documents) editProjectFile() error {
 	name, content, err := project.ScaffoldFile(s.Project.Workspace, s.Dir(layout.OldPackage))
-	if err != nil || content == nil {
+	if err != nil || content == nil || s.MovesOnlyImporters() {
 		return err
 	}
 	var document yaml.Node
@@ -67,6 +68,13 @@ func (s *documents) editProjectFile() error {
 		}
 		if strings.Trim(known.Group+"."+known.Domain, ".") != s.Old.Group {
 			continue
+		}
+		listed, err := entryOf(content, cmp.Or(s.Request.ToKind, known.Kind), s.Group, s.Version)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		if listed != nil {
+			continue // by hand
 		}
 		end := len(lines)
 		if i+1 < len(entries) {
@@ -137,45 +145,6 @@ func (s *documents) successorEntry(old []string, entry *yaml.Node, known resourc
 		lines[1] = lines[0][:at] + lines[1][at:]
 	}
 	return slices.Delete(lines, controller, controller+1), true
-}
-
-// admissionKeys are the keys of an entry's webhooks that go with the version that serves them.
-var admissionKeys = []string{"defaulting", "defaultingPath", "validation", "validationPath", "webhookVersion"}
-
-// WithoutWebhooks is PROJECT without the webhooks of a kind in a version; nil if it has none there, or says more of
-// them than which requests they get. line is then that of these webhooks, or 0 without any.
-func WithoutWebhooks(content []byte, kind, group, version string) (without []byte, line int, err error) {
-	var document yaml.Node
-	if err := yaml.Unmarshal(content, &document); err != nil {
-		return nil, 0, err
-	}
-	for _, entry := range resourcesOf(&document) {
-		var known resource
-		if err := entry.Decode(&known); err != nil {
-			return nil, 0, err
-		}
-		if known.Kind != kind || known.Version != version || strings.Trim(known.Group+"."+known.Domain, ".") != group {
-			continue
-		}
-		for i := 0; i+1 < len(entry.Content); i += 2 {
-			key, value := entry.Content[i], entry.Content[i+1]
-			if key.Value != "webhooks" {
-				continue
-			}
-			last := key.Line
-			for n, one := range value.Content {
-				if last = max(last, one.Line); n%2 == 0 && !slices.Contains(admissionKeys, one.Value) {
-					return nil, key.Line, nil
-				}
-			}
-			if i == 0 || entry.Content[i-1].Line == key.Line {
-				return nil, key.Line, nil // the dash, or the rest of the entry, is on this line
-			}
-			lines := strings.SplitAfter(string(content), "\n")
-			return []byte(strings.Join(slices.Delete(lines, key.Line-1, last), "")), 0, nil
-		}
-	}
-	return nil, 0, nil
 }
 
 // successorValues says what becomes of a key's value.

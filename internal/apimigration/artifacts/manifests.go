@@ -51,7 +51,7 @@ func Manifests(ctx context.Context, l *layout.Layout, before changeset.Set) (
 // kinds, and other documents of the same file, keep every byte. If the group or the name changes, it creates a CRD
 // instead.
 func (s *documents) editManifests(ctx context.Context) error {
-	if s.Request.WithoutCRDs {
+	if s.Request.WithoutCRDs || s.MovesOnlyImporters() {
 		return nil
 	}
 	if err := s.generateSchemas(ctx); err != nil {

@@ -31,7 +31,7 @@ func Samples(ctx context.Context, l *layout.Layout, before changeset.Set) (chang
 }
 
 func (s *documents) repeatSamples(ctx context.Context) error {
-	if len(s.Successions) > 0 {
+	if len(s.Successions) > 0 || s.MovesOnlyImporters() {
 		return nil
 	}
 	folder := changeset.Folder{Folder: tree.Folder(s.Project.Root), Changes: s.All(),

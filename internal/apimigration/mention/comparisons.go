@@ -40,7 +40,7 @@ func (s *Reader) Comparisons(pkg *project.Package) map[*project.File][]Compariso
 	}
 	all := map[*project.File][]Comparison{}
 	for _, file := range pkg.Files {
-		if !file.Generated && s.Request.Consumes(file.Path) {
+		if !file.Generated && s.Consumes(file) {
 			reader := codeReader{Reader: s, pkg: pkg, file: file}
 			for _, decl := range file.Syntax.Decls {
 				if found := reader.comparisonsIn(decl); len(found) > 0 {

@@ -29,7 +29,7 @@ var writes = []purpose{purposeObject, purposeOwns, purposeRefers}
 // the declaration around must not name the new one, because such code treats the versions differently.
 func (s *Reader) Restated(pkg *project.Package, file *project.File) map[*ast.BasicLit]string {
 	if s.Request.Strings != request.StringsRewrite || pkg == s.Old.Package || file.Generated ||
-		!s.Request.Consumes(file.Path) || !slices.ContainsFunc(pkg.Files, func(one *project.File) bool {
+		!s.Consumes(file) || !slices.ContainsFunc(pkg.Files, func(one *project.File) bool {
 		return source.Imports(one.Syntax, s.Old.Package.Path)
 	}) {
 		return nil

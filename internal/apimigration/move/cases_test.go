@@ -40,6 +40,8 @@ type caseOptions struct {
 	Unexported string   `json:"unexported,omitempty"`
 	Consumers  []string `json:"consumers,omitempty"`
 	Strings    string   `json:"strings,omitempty"`
+	// First is a plan that is carried out before.
+	First *caseOptions `json:"first,omitempty"`
 	// Remedy is the change that the blocker proposes. With it, a plan for the same code has no blocker.
 	Remedy *caseOptions `json:"remedy,omitempty"`
 }
@@ -135,6 +137,11 @@ func planCases(t *testing.T, cases []migrationCase) {
 		fixture.Write(t, dir, c.before)
 	}
 	fixture.Commit(t, dir, "with the code of the cases")
+	if options.First != nil {
+		options.First.Project = options.Project
+		migrated(t, dir, options.First.request(t))
+		fixture.Commit(t, dir, "with the first plan")
+	}
 	before := fixture.Files(t, dir)
 	outcome, err := Make(t.Context(), dir, options.request(t))
 	if err != nil {

@@ -211,7 +211,9 @@ func checkUnread(l *layout.Layout, all *edits) {
 		all.Note(file, "skipped: build constraints exclude it, or it uses cgo")
 	}
 	for _, dir := range l.Dirs() {
-		if dir == l.Dir(layout.OldPackage) {
+		if dir == l.Dir(layout.OldPackage) || slices.ContainsFunc(layout.Destinations(), func(h layout.Home) bool {
+			return l.Dir(h) == dir && l.Exists(h) // which has been looked through for what is added
+		}) {
 			continue
 		}
 		if i := slices.IndexFunc(l.Project.Packages, func(p *project.Package) bool { return p.Dir == dir }); i >= 0 &&

@@ -38,11 +38,13 @@ type Plan struct {
 	Format  string          `yaml:"format"`
 	Request request.Request `yaml:"request"`
 	// Tree is a hash of the files that the plan was made for: the Go code, and what else it edits.
-	Tree         string            `yaml:"tree"`
-	Blockers     []finding.Finding `yaml:"blockers"`
-	Findings     []finding.Finding `yaml:"findings"`
-	Declarations []Declaration     `yaml:"declarations"`
-	Edits        []Edit            `yaml:"edits"`
+	Tree string `yaml:"tree"`
+	// OnlyImporters: the new version has the kinds already, and the importers of the old one follow.
+	OnlyImporters bool              `yaml:"onlyImporters,omitempty"`
+	Blockers      []finding.Finding `yaml:"blockers"`
+	Findings      []finding.Finding `yaml:"findings"`
+	Declarations  []Declaration     `yaml:"declarations"`
+	Edits         []Edit            `yaml:"edits"`
 	// Copy is how objects get from the old CRD to the new one, where a cluster cannot convert them.
 	Copy *artifacts.Copy `yaml:"copy,omitempty"`
 	// Commands generate what is not regenerated here.
@@ -78,7 +80,7 @@ func newPlan(l *layout.Layout, edits *edits) *Plan {
 	edits.Add(report)
 	plan := &Plan{Format: Format, Request: l.Request, Blockers: finding.Distinct(edits.Blockers),
 		Findings: finding.Distinct(edits.Findings), Declarations: []Declaration{}, Edits: []Edit{}, Commands: commands,
-		Copy: artifacts.NewCopy(l, edits.finalizers, edits.created)}
+		Copy: artifacts.NewCopy(l, edits.finalizers, edits.created), OnlyImporters: l.MovesOnlyImporters()}
 	for _, d := range l.Graph.Declarations {
 		placement := l.PlacementOf(d)
 		plan.Declarations = append(plan.Declarations, Declaration{

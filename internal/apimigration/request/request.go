@@ -170,8 +170,8 @@ func (r Request) Check(p *project.Project) (*project.Version, error) {
 	case !ok || !project.IsVersion(version):
 		return nil, hint.Errorf("api-migrator plan --to "+versions[at].Group+"/v2",
 			"%q is not a GROUP/VERSION such as %s/v2", r.To, versions[at].Group)
-	case slices.Contains(names, r.To) && (r.To != r.From || r.ToKind == ""):
-		return nil, hint.Errorf(TryInspect, "the API version %s exists already", r.To)
+	case r.To == r.From && r.ToKind == "":
+		return nil, hint.Errorf(TryInspect, "the kinds are in %s, which exists already: --to is another version", r.To)
 	case len(r.Kinds) == 0:
 		return nil, hint.Errorf(TryInspect, "no kind is named")
 	case r.Old == OldRemove && slices.Contains(r.Consumers, ConsumersNone):
@@ -195,6 +195,11 @@ func (r Request) Check(p *project.Project) (*project.Version, error) {
 				strings.Join(kindNames(old.Kinds), ", "))
 		}
 	}
+	if at := slices.Index(names, r.To); at >= 0 {
+		if err := r.checkExisting(versions[at]); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.checkSuccession(versions); err != nil {
 		return nil, err
 	}
@@ -205,6 +210,27 @@ func (r Request) Check(p *project.Project) (*project.Version, error) {
 		return old, nil
 	}
 	return old, r.checkManifests(p, old)
+}
+
+// checkExisting refuses what cannot be meant for a new version that exists: kinds of which it has some, and a move of
+// nothing but importers that changes other code, or no importer.
+func (r Request) checkExisting(into *project.Version) error {
+	has := slices.DeleteFunc(slices.Clone(r.Kinds), func(name string) bool { return !into.HasAll([]string{name}) })
+	again := "api-migrator plan --kind " + strings.Join(has, ",") + " --from " + r.From + " --to " + r.To
+	switch {
+	case r.Succeeds() || len(has) == 0:
+		return nil
+	case len(has) < len(r.Kinds):
+		return hint.Errorf(again, "%s has %s already, and not the other kinds: plan the importers of the one and the move of "+
+			"the others one after the other", r.To, strings.Join(has, ", "))
+	case r.Old != OldKeep || len(r.Assign) > 0:
+		return hint.Errorf(again, "%s has %s already, so that the importers alone are left to be moved: --old and --assign do "+
+			"not go with that", r.To, strings.Join(has, ", "))
+	case slices.Contains(r.Consumers, ConsumersNone):
+		return hint.Errorf(again, "%s has %s already, so that the importers alone are left to be moved, and --consumers none "+
+			"leaves them", r.To, strings.Join(has, ", "))
+	}
+	return nil
 }
 
 func (r Request) checkManifests(p *project.Project, old *project.Version) error {

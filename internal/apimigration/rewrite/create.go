@@ -24,12 +24,17 @@ import (
 type creation struct {
 	*editing
 	whole map[*project.File]bool
+	// registered are the kinds and lists that code which is copied registers, by their names in the new version.
+	registered map[string]bool
 }
 
 // Create writes the new version and the shared packages, file by file after the old version's own. It also returns the
 // files whose code all goes into one package that is created.
 func Create(l *layout.Layout) (changeset.Result, map[*project.File]bool, error) {
-	s := &creation{editing: begin(l, nil), whole: map[*project.File]bool{}}
+	s := &creation{editing: begin(l, nil), whole: map[*project.File]bool{}, registered: map[string]bool{}}
+	if l.MovesOnlyImporters() {
+		return s.Result, s.whole, nil
+	}
 	err := s.createPackages()
 	return s.Result, s.whole, err
 }
@@ -50,7 +55,7 @@ func (s *creation) createPackages() error {
 	for _, to := range []layout.Home{layout.SharedPackage, layout.InternalPackage} {
 		s.createDoc(to)
 	}
-	return nil
+	return s.registerInExisting()
 }
 
 // blockEmbedded finds what would leave the folder of the files that it embeds.
@@ -86,7 +91,7 @@ func (s *creation) createFile(from *project.File, to layout.Home) error {
 	}
 	body := s.extract(from, to, edits)
 	if body == "" {
-		if to != layout.NewPackage || s.InPlace() || !describesPackage(from) {
+		if to != layout.NewPackage || s.InPlace() || s.Exists(to) || !describesPackage(from) {
 			return nil
 		}
 		if !declares(from) { // the directives below the package clause
@@ -94,6 +99,11 @@ func (s *creation) createFile(from *project.File, to layout.Home) error {
 			body = strings.TrimLeft(string(from.Source[begin:]), "\n")
 		}
 	}
+	name := s.FileOf(from, to)
+	if s.Exists(to) && path.Base(name) != path.Base(from.Path) && s.onlyRegisters(from, to) {
+		return nil // the file that is there registers its kinds
+	}
+	s.noteRegistered(from, to)
 	body = s.directives(from, body, to)
 	text := s.header(from, to) + "\n\n" + source.ImportsOf(s.Project.Fset, from.Syntax, from.Source) + "\n\n" + body
 	content, err := s.withImports(from, []byte(text), q, s.removable(from))
@@ -106,7 +116,6 @@ func (s *creation) createFile(from *project.File, to layout.Home) error {
 	why := map[layout.Home]string{layout.NewPackage: "what moves from ",
 		layout.SharedPackage:   "what versions share from ",
 		layout.InternalPackage: "what only packages of the group need from "}[to]
-	name := s.FileOf(from, to)
 	if existing, err := tree.ReadIfThere(s.Project.Root, name); err != nil {
 		return err
 	} else if existing != nil {
@@ -146,6 +155,9 @@ func hasDirective(group *ast.CommentGroup) bool {
 // createDoc writes the package comment of a shared package: with the markers that the group's versions carry, since
 // its types are parts of their schemas. The internal package needs one only if it holds types.
 func (s *creation) createDoc(to layout.Home) {
+	if s.Exists(to) {
+		return // it has one
+	}
 	holds := countTrue(s.Graph.Declarations,
 		func(d *split.Declaration) bool {
 			return s.GoesTo(d, to) && (to == layout.SharedPackage || d.What == "type")

@@ -16,13 +16,13 @@ import (
 // isDouble reports whether a generated file is a double of interfaces that are changed: it is changed like them. A
 // double of generated code, such as a client's interface, stays as that code stays.
 func (s *importers) isDouble(pkg *project.Package, file *project.File) bool {
-	if source.DoubleMaker(file.Source) == "" || !s.Request.Consumes(file.Path) ||
+	if source.DoubleMaker(file.Source) == "" || !s.Consumes(file) ||
 		slices.ContainsFunc(file.Syntax.Imports, func(spec *ast.ImportSpec) bool { return file.PackageName(spec) == "." }) {
 		return false
 	}
 	declaredIn := s.interfacesOf(pkg, file)
 	return len(declaredIn) > 0 && !slices.ContainsFunc(declaredIn, func(f *project.File) bool {
-		return f.Generated || !s.Request.Consumes(f.Path)
+		return f.Generated || !s.Consumes(f)
 	})
 }
 

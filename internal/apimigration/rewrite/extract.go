@@ -6,7 +6,6 @@ package rewrite
 import (
 	"go/ast"
 	"go/token"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,33 +102,32 @@ func (s *creation) extractInit(file *project.File, function *ast.FuncDecl, to la
 // header is what stands above the code: licence, package comment and package clause.
 func (s *creation) header(from *project.File, to layout.Home) string {
 	_, end := source.Body(s.Project.Fset, from.Syntax)
-	clause := source.Over(s.Project.Offset(from.Syntax.Name.Pos()), end, path.Base(s.Dir(to)))
-	switch {
-	case s.SamePackage(to, layout.OldPackage):
+	clause := source.Over(s.Project.Offset(from.Syntax.Name.Pos()), end, s.PackageName(to))
+	if s.SamePackage(to, layout.OldPackage) {
 		clause.Text = from.Syntax.Name.Name
-	case to == layout.NewPackage:
-		clause.Text = source.Identifier(s.Version)
 	}
 	importComment := string(from.Source[s.Project.Offset(from.Syntax.Name.End()):end])
 	clause.Text += strings.ReplaceAll(importComment, strconv.Quote(s.Old.Package.Path), strconv.Quote(s.ImportPath(to)))
 	edits := []source.Edit{clause}
-	if doc := from.Syntax.Doc; doc != nil && (to != layout.NewPackage || s.InPlace()) { // it describes a version
+	if doc := from.Syntax.Doc; doc != nil && (to != layout.NewPackage || s.InPlace() || s.Exists(to)) { // of a version
 		edits = append(edits, source.Over(s.Project.Offset(doc.Pos()), s.Project.Offset(from.Syntax.Package), ""))
 	}
-	if to == layout.NewPackage {
+	if to == layout.NewPackage && !s.Exists(to) {
 		edits = append(edits, s.headerEdits(from)...)
 	} else {
-		edits = append(edits, s.withoutVersionComment(from)...)
+		edits = append(edits, s.withoutVersionComment(from, s.Exists(to))...)
 	}
 	return source.Splice(from.Source, 0, end, edits)
 }
 
-// withoutVersionComment removes a package comment that stands apart from the package clause.
-func (s *creation) withoutVersionComment(from *project.File) []source.Edit {
+// withoutVersionComment removes a package comment that stands apart from the package clause, and markers of the package
+// for one that has its own.
+func (s *creation) withoutVersionComment(from *project.File, exists bool) []source.Edit {
 	var edits []source.Edit
 	for _, group := range from.Syntax.Comments {
+		isMarker := exists && source.HasMarker(group) && !source.IsConstraint(group)
 		if group.End() < from.Syntax.Package && group != from.Syntax.Doc &&
-			strings.HasPrefix(group.Text(), "Package "+s.Old.Package.Name+" ") {
+			(isMarker || strings.HasPrefix(group.Text(), "Package "+s.Old.Package.Name+" ")) {
 			at := source.Span{From: s.Project.Offset(group.Pos()), To: s.Project.Offset(group.End())}
 			edits = append(edits, source.Replacement(from.Source, at, ""))
 		}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -97,9 +98,23 @@ func (s *editing) regenerate(ctx context.Context, shadow *project.Workspace) err
 	if err != nil {
 		return err
 	}
-	if before != nil {
-		if err := s.regenerateIn(ctx, shadow, s.ownDirs(), before); err != nil {
-			return err
+	if before != nil && !s.MovesOnlyImporters() {
+		byHeader := map[string][]string{}
+		for _, dir := range s.ownDirs() {
+			own, err := tree.ReadIfThere(s.Project.Root, path.Join(dir, project.DeepCopyFile))
+			if err != nil {
+				return err
+			}
+			if own == nil {
+				own = before
+			}
+			header := string(source.GeneratedHeader(own))
+			byHeader[header] = append(byHeader[header], dir)
+		}
+		for _, header := range slices.Sorted(maps.Keys(byHeader)) {
+			if err := s.regenerateIn(ctx, shadow, byHeader[header], []byte(header)); err != nil {
+				return err
+			}
 		}
 	}
 	for _, pkg := range s.Project.Packages { // after the types that they name have their methods
@@ -107,16 +122,16 @@ func (s *editing) regenerate(ctx context.Context, shadow *project.Workspace) err
 		if pkg == s.Old.Package || at < 0 {
 			continue
 		}
-		if err := s.regenerateIn(ctx, shadow, []string{pkg.Dir}, pkg.Files[at].Source); err != nil {
+		if err := s.regenerateIn(ctx, shadow, []string{pkg.Dir}, source.GeneratedHeader(pkg.Files[at].Source)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// regenerateIn writes the DeepCopy methods of packages again, with the header of a file from before.
-func (s *editing) regenerateIn(ctx context.Context, shadow *project.Workspace, dirs []string, before []byte) error {
-	if err := generateDeepcopy(ctx, shadow, dirs, source.GeneratedHeader(before)); err != nil {
+// regenerateIn writes the DeepCopy methods of packages again, with the header from before.
+func (s *editing) regenerateIn(ctx context.Context, shadow *project.Workspace, dirs []string, header []byte) error {
+	if err := generateDeepcopy(ctx, shadow, dirs, header); err != nil {
 		return err
 	}
 	for _, dir := range dirs {
@@ -143,7 +158,7 @@ func (s *editing) ownDirs() []string {
 // isRegenerated reports whether a file of a package that imports the old version has DeepCopy methods that are written
 // again.
 func (s *editing) isRegenerated(file *project.File) bool {
-	return file.Generated && path.Base(file.Path) == project.DeepCopyFile && s.Request.Consumes(file.Path) &&
+	return file.Generated && path.Base(file.Path) == project.DeepCopyFile && s.Consumes(file) &&
 		source.Imports(file.Syntax, s.Old.Package.Path)
 }
 

@@ -44,7 +44,7 @@ func Importers(l *layout.Layout, before changeset.Set, uses *mention.Reader) (ch
 // with the interfaces.
 func (s *importers) editImporters() error {
 	for _, pkg := range s.Project.Packages {
-		if pkg == s.Old.Package {
+		if pkg == s.Old.Package || s.Exists(layout.NewPackage) && pkg == s.Present(layout.NewPackage).Package {
 			continue
 		}
 		compared := s.uses.Comparisons(pkg)
@@ -128,7 +128,7 @@ func (s *importers) editImporter(pkg *project.Package, file *project.File, specs
 	if len(i.edits) == 0 && len(s.uses.Comparisons(pkg)[file]) == 0 {
 		return nil
 	}
-	if i.Request.Consumes(file.Path) {
+	if i.Consumes(file) {
 		i.comments()
 		i.edits = append(i.edits, i.embeddedFields(file)...)
 	}
@@ -178,12 +178,12 @@ func (i *importer) usesOfOld() (uses []use) {
 // homeAt is the package that a selector is to name.
 func (i *importer) homeAt(selector *ast.SelectorExpr, d *split.Declaration) layout.Home {
 	switch {
-	case !i.Request.Consumes(i.file.Path):
+	case !i.Consumes(i.file):
 		return layout.OldPackage
 	case i.DestinationOf(d) == split.Anchor:
 		saysVersion := strings.HasSuffix(d.Name, "GroupVersion") || i.Group != i.Old.Group
-		if d.AddsToScheme() || i.isSettled(selector) || !saysVersion || i.uses.IsCompared(i.file, selector) ||
-			!i.besideMoved(selector) {
+		if d.AddsToScheme() || i.isSettled(selector) || !saysVersion || i.Lacks(d) ||
+			i.uses.IsCompared(i.file, selector) || !i.besideMoved(selector) {
 			return layout.OldPackage
 		}
 		return layout.NewPackage
@@ -236,7 +236,9 @@ func (i *importer) editUse(u use) {
 	anchor := i.DestinationOf(u.of) == split.Anchor
 	switch {
 	case anchor && u.of.AddsToScheme():
-		i.repeatRegistration(u.selector)
+		if !i.registersNew() {
+			i.repeatRegistration(u.selector)
+		}
 		return
 	case anchor && i.isSettled(u.selector):
 		return
@@ -293,6 +295,10 @@ func (i *importer) cloneRegistration() (bool, error) {
 	if i.Group != i.Old.Group {
 		name = "addtoscheme_" + source.Identifier(i.FolderName(layout.NewPackage))
 	}
+	target := path.Dir(i.file.Path) + "/" + name + "_" + i.Version + ".go"
+	if slices.ContainsFunc(i.pkg.Files, func(f *project.File) bool { return f.Path == target }) {
+		return true, nil // other kinds have moved before
+	}
 	imported := source.Import{Path: i.ImportPath(layout.NewPackage), Name: i.q.name(layout.NewPackage)}
 	edits := []source.Edit{source.Replace(i.Project.Fset, i.spec, imported.Spec())}
 	if i.spec.Name != nil { // as explicit as it was
@@ -308,7 +314,7 @@ func (i *importer) cloneRegistration() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	i.Changes[path.Dir(i.file.Path)+"/"+name+"_"+i.Version+".go"] = &changeset.Change{Content: content,
+	i.Changes[target] = &changeset.Change{Content: content,
 		Why: "registers the new version, as " + base + " does the old one"}
 	return true, nil
 }

@@ -26,6 +26,9 @@ type oldVersion struct {
 // Old changes the old version's package. It takes the files that Create has taken whole.
 func Old(l *layout.Layout, before changeset.Set, whole map[*project.File]bool) (changeset.Result, error) {
 	s := &oldVersion{editing: begin(l, before), whole: whole}
+	if l.MovesOnlyImporters() {
+		return s.Result, nil
+	}
 	err := s.editOld()
 	return s.Result, err
 }

@@ -7,11 +7,13 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"strings"
 
 	"golang.org/x/tools/go/ast/astutil"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
 
 // repeatRegistration does for the new version what a statement or an element of a list does for the old one's
@@ -47,6 +49,23 @@ func (i *importer) repeatRegistration(selector *ast.SelectorExpr) {
 		}
 	}
 	i.Note(i.Project.Place(selector.Pos()), "registers the old version: register the new one next to it")
+}
+
+// registersNew reports whether the package registers the new version already, as other kinds have moved there before.
+// Tests do so for themselves.
+func (i *importer) registersNew() bool {
+	if !i.Exists(layout.NewPackage) {
+		return false
+	}
+	there := i.ImportPath(layout.NewPackage)
+	for ident, object := range i.file.Info.Uses {
+		file := i.Project.Fset.Position(ident.Pos()).Filename
+		if object.Pkg() != nil && object.Pkg().Path() == there && object.Parent() == object.Pkg().Scope() &&
+			split.AddsToScheme(object.Name()) && strings.HasSuffix(file, "_test.go") == i.file.Test {
+			return true
+		}
+	}
+	return false
 }
 
 // isListed reports whether a statement stands among those of a block or of a case, and not in a header.

@@ -93,7 +93,7 @@ func (s *editing) markedElsewhere(kind string) []*project.Version {
 
 // editOtherVersions takes the storage marker from a third version of the kinds that move.
 func (s *editing) editOtherVersions() error {
-	if s.Request.Storage != request.StorageNew || len(s.Successions) > 0 {
+	if s.Request.Storage != request.StorageNew || len(s.Successions) > 0 || s.MovesOnlyImporters() {
 		return nil
 	}
 	for _, kind := range s.Request.Kinds {

@@ -25,7 +25,7 @@ func Tests(l *layout.Layout, before changeset.Set) (changeset.Result, error) {
 func (s *editing) followTests() error {
 	for _, file := range s.Followers() {
 		q := s.qualifiersOf(s.Old.Package.Types, file, "")
-		clause := source.Replace(s.Project.Fset, file.Syntax.Name, source.Identifier(s.Version))
+		clause := source.Replace(s.Project.Fset, file.Syntax.Name, s.PackageName(layout.NewPackage))
 		edits := slices.Concat(s.references(file, layout.NewPackage, q), s.renamings(file), []source.Edit{clause})
 		text := []byte(source.Splice(file.Source, 0, len(file.Source), edits))
 		content, err := s.edited(file, text, q, nil)

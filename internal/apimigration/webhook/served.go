@@ -264,7 +264,7 @@ func (r *reader) readRegistered(file *project.File, decl ast.Decl) {
 
 // homeIn is the package in which code of a file outside the old version's package finds a kind that moves.
 func (r *reader) homeIn(file *project.File) layout.Home {
-	if r.isOld(file) || !r.Request.Consumes(file.Path) {
+	if r.isOld(file) || !r.Consumes(file) {
 		return layout.OldPackage
 	}
 	return layout.NewPackage
