@@ -19,9 +19,12 @@ func (s *hooks) editProjectFile() error {
 	if len(s.Successions) > 0 || s.Request.Old == request.OldRemove {
 		return nil // the other entry is of another kind, or there is none
 	}
-	name, _, err := project.ScaffoldFile(s.Project.Workspace, s.Dir(layout.OldPackage))
+	name, text, err := project.ScaffoldFile(s.Project.Workspace, s.Dir(layout.OldPackage))
 	if err != nil {
 		return err
+	}
+	if s.MovesOnlyImporters() {
+		return s.moveProjectEntries(name, text)
 	}
 	known := s.Known(name)
 	if known == nil {
@@ -46,6 +49,28 @@ func (s *hooks) editProjectFile() error {
 			s.Note(fmt.Sprintf("%s:%d", name, line), "lists webhooks of %s for %s and %s: the code serves defaulting and "+
 				"validation for %s alone, and the conversion for the version that the others convert to", kind,
 				s.Old.Version, s.Version, served)
+		}
+	}
+	return nil
+}
+
+// moveProjectEntries lists the webhooks of kinds that both versions have with the version that is served from now on.
+func (s *hooks) moveProjectEntries(name string, content []byte) error {
+	for _, kind := range s.Request.Kinds {
+		home, isOne := s.served.homeOf(kind)
+		if !isOne || home != layout.NewPackage {
+			continue
+		}
+		moved, line, err := artifacts.MoveWebhooks(content, kind, s.Old.Group, s.Old.Version, s.Version)
+		switch {
+		case err != nil:
+			return fmt.Errorf("read %s: %w", name, err)
+		case moved != nil:
+			content = moved
+			s.Changes[name] = &changeset.Change{Content: content, Why: "lists webhooks with the version that is served"}
+		case line > 0:
+			s.Note(fmt.Sprintf("%s:%d", name, line), "lists webhooks of %s for %s: the code serves them for %s from now on",
+				kind, s.Old.Version, s.Version)
 		}
 	}
 	return nil
