@@ -41,7 +41,8 @@ schema of the old one (or with --schema generate, that of the Go types), in apie
 manifest that is renamed are changed too.
 
 --to may name a version that exists already. The kinds are added to its package; if it has them all, only the importers of
-the old version follow, as the second step after --consumers none.
+the old version follow, as the second step after --consumers none. Packages that use generated clients of a kind stay on
+the old version until the clients are generated for the new one; then plan again.
 
 Kubernetes cannot convert objects from one CustomResourceDefinition to another. If --to has another group, or --to-kind
 another name, the plan has a new CustomResourceDefinition, the old one stays as it is, and the plan contains the steps in

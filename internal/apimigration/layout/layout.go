@@ -61,6 +61,7 @@ func Decide(p *project.Project, old *project.Version, asked request.Request) (*L
 	}
 	if d.onlyImporters {
 		d.leaveImporters()
+		d.followClients()
 		return d.Layout, d.Report, nil
 	}
 	d.findTwins()
@@ -72,6 +73,7 @@ func Decide(p *project.Project, old *project.Version, asked request.Request) (*L
 	d.findAnchors()
 	d.reuse()
 	d.leaveImporters()
+	d.followClients()
 	d.checkBorders()
 	return d.Layout, d.Report, nil
 }

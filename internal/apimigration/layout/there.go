@@ -32,6 +32,8 @@ type present struct {
 	anchors map[string]string
 	// left are importers that go on using the old version whatever the request says.
 	left map[*project.File]bool
+	// clientUses are what becomes of uses of generated clients, by file.
+	clientUses map[*project.File][]ClientUse
 	// onlyImporters: the new version has all the kinds already.
 	onlyImporters bool
 }
@@ -46,7 +48,8 @@ type formerName struct {
 func (l *decision) lookAround() {
 	l.present = present{graphs: map[Home]*split.Graph{}, reused: map[*split.Declaration]bool{},
 		twins: map[*split.Declaration]bool{}, former: map[*split.Declaration]formerName{},
-		needed: map[*split.Declaration]bool{}, anchors: map[string]string{}, left: map[*project.File]bool{}}
+		needed: map[*split.Declaration]bool{}, anchors: map[string]string{}, left: map[*project.File]bool{},
+		clientUses: map[*project.File][]ClientUse{}}
 	if l.InPlace() {
 		return
 	}

@@ -23,6 +23,9 @@ func (s *importers) editComparing(pkg *project.Package, file *project.File) erro
 	if i.restate() && len(s.uses.Comparisons(pkg)[file]) == 0 {
 		why = whyTexts
 	}
+	if edits := i.clientEdits(file, i.q); len(edits) > 0 {
+		i.edits, why = append(i.edits, edits...), "uses the clients of the new version"
+	}
 	i.acceptBoth()
 	text := []byte(source.Splice(file.Source, 0, len(file.Source), i.edits))
 	return s.rewrite(file, text, i.q, nil, why)

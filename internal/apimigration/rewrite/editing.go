@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/types"
+	"maps"
 	"path"
 	"strconv"
 
@@ -138,6 +139,11 @@ func (s *editing) withImports(file *project.File, text []byte, q *qualifiers, re
 		if mentioned[one.Name] {
 			add = append(add, one)
 		}
+	}
+	if len(q.former) > 0 {
+		all := maps.Clone(q.former)
+		maps.Copy(all, removable)
+		removable = all
 	}
 	if text, err = source.FixImports(text, add, removable); err != nil {
 		return nil, fmt.Errorf("edit %s: %w", file.Path, err)

@@ -53,7 +53,7 @@ func (s *importers) editImporters() error {
 			specs := source.ImportSpecs(file.Syntax, s.Old.Package.Path)
 			named := slices.ContainsFunc(specs, func(spec *ast.ImportSpec) bool { return file.PackageName(spec) != "_" })
 			switch {
-			case !named && (len(compared[file]) > 0 || len(s.uses.Restated(pkg, file)) > 0):
+			case !named && (len(compared[file]) > 0 || len(s.uses.Restated(pkg, file)) > 0 || len(s.ClientUses(file)) > 0):
 				if err := s.editComparing(pkg, file); err != nil {
 					return err
 				}
@@ -80,6 +80,9 @@ func (s *importers) editImporters() error {
 
 // lookAtGenerated says what a file that is generated, and hence not changed, needs.
 func (s *importers) lookAtGenerated(file *project.File) {
+	if s.MovesOnlyImporters() {
+		return // it knows both versions, or will when it is generated again
+	}
 	blocked := false
 	s.EachUse(file, []ast.Node{file.Syntax}, func(_ *ast.Ident, d *split.Declaration) {
 		if s.RemainsOf(d) == layout.RemainsNothing && !blocked {
@@ -125,6 +128,7 @@ func (s *importers) editImporter(pkg *project.Package, file *project.File, specs
 		i.editUse(one)
 	}
 	i.restate()
+	i.edits = append(i.edits, i.clientEdits(file, i.q)...)
 	if len(i.edits) == 0 && len(s.uses.Comparisons(pkg)[file]) == 0 {
 		return nil
 	}

@@ -24,10 +24,15 @@ type qualifiers struct {
 	// style is how the file, or its package, calls the old version's package; empty if neither imports it.
 	style string
 	names map[layout.Home]string
+	// clients are packages of generated clients of the new version that the file imports from now on.
+	clients []source.Import
+	// former are the packages of clients of the old version in the place of which it uses those: their names, by path.
+	former map[string]string
 }
 
 func (s *editing) qualifiersOf(pkg *types.Package, file *project.File, style string) *qualifiers {
-	q := &qualifiers{layout: s.Layout, taken: map[string]bool{}, style: style, names: map[layout.Home]string{}}
+	q := &qualifiers{layout: s.Layout, taken: map[string]bool{}, style: style, names: map[layout.Home]string{},
+		former: map[string]string{}}
 	if s.InPlace() && style != "" {
 		q.names[layout.NewPackage] = style
 	}
@@ -119,7 +124,7 @@ func (q *qualifiers) keepStyle() {
 
 // imports are those that the names given out so far need.
 func (q *qualifiers) imports() []source.Import {
-	var found []source.Import
+	found := slices.Clone(q.clients)
 	for h, name := range q.names {
 		found = append(found, source.Import{Path: q.layout.ImportPath(h), Name: name})
 	}

@@ -1,0 +1,321 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package layout
+
+import (
+	"go/ast"
+	"go/types"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/ast/astutil"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+)
+
+// Clients, listers, informers and apply configurations that are generated have a package or a method for each version.
+// A package that takes a kind that moves from them follows if all that it uses is generated for the new version too. If
+// not, it goes on using the old version, and so do the packages with which it exchanges objects of the kind: the code
+// compiles, and a later plan moves it.
+
+// ClientUse is what becomes of a use of a generated client that follows to the new version.
+type ClientUse struct {
+	// Selector is the name of a method that gets another name, or a name of a package in the place of which another one
+	// stands.
+	Selector *ast.SelectorExpr
+	Method   string // the new name of the method; empty for a package
+	Package  string // the import path of the other package
+}
+
+// clients finds the uses of generated clients.
+type clients struct {
+	*decision
+	generated map[string]bool       // files, by their absolute paths
+	known     map[*types.Named]bool // whether generated types are about a kind that moves
+}
+
+// clientUse is one use, before it is known what becomes of its package.
+type clientUse struct {
+	ClientUse
+	file    *project.File
+	at      *ast.Ident
+	instead string // empty if the code follows from other uses
+	follows bool
+}
+
+// ClientUses are the edits of a file that follow from generated clients of the new version.
+func (l *Layout) ClientUses(file *project.File) []ClientUse { return l.clientUses[file] }
+
+// followClients decides for each package that uses generated clients.
+func (l *decision) followClients() {
+	c := &clients{decision: l, generated: map[string]bool{}, known: map[*types.Named]bool{}}
+	for _, pkg := range l.Project.Packages {
+		for _, file := range pkg.Files {
+			if file.Generated && path.Base(file.Path) != project.DeepCopyFile && !file.Registers() &&
+				source.DoubleMaker(file.Source) == "" && !slices.Contains(l.Dirs(), pkg.Dir) {
+				c.generated[l.Project.Fset.Position(file.Syntax.Package).Filename] = true
+			}
+		}
+	}
+	if len(c.generated) == 0 {
+		return
+	}
+	left := map[*project.Package]bool{}
+	for _, pkg := range l.Project.Packages {
+		uses := c.usesOf(pkg)
+		left[pkg] = slices.ContainsFunc(uses, func(u clientUse) bool { return !u.follows })
+		for _, use := range uses {
+			switch {
+			case left[pkg] && use.instead != "":
+				l.Note(l.Project.Place(use.at.Pos()), "uses %s of a client that is generated for %s: the package goes on using "+
+					"that version. Generate the client of %s, and plan again; or write %s then", use.at.Name, l.Old.Name(),
+					l.Version, use.instead)
+			case !left[pkg] && use.Selector != nil:
+				l.clientUses[use.file] = append(l.clientUses[use.file], use.ClientUse)
+			}
+		}
+	}
+	c.leaveWith(left)
+}
+
+// leaveWith leaves packages on the old version, and those with which they exchange what moves.
+func (c *clients) leaveWith(left map[*project.Package]bool) {
+	for more := true; more; {
+		more = false
+		for _, pkg := range c.Project.Packages {
+			if left[pkg] || !c.isConsumer(pkg) {
+				continue
+			}
+			for _, other := range c.Project.Packages {
+				if left[other] && (c.exchange(pkg, other) || c.exchange(other, pkg)) && !left[pkg] {
+					left[pkg], more = true, true
+					c.Note(pkg.Dir, "goes on using %s, since %s does, with which it exchanges %s", c.Old.Name(), other.Dir,
+						strings.Join(c.Request.Kinds, ", "))
+				}
+			}
+		}
+	}
+	for _, pkg := range c.Project.Packages {
+		for _, file := range pkg.Files {
+			if left[pkg] {
+				c.left[file] = true
+				delete(c.clientUses, file)
+			}
+		}
+	}
+}
+
+// isConsumer reports whether a package has code that would move to the new names.
+func (c *clients) isConsumer(pkg *project.Package) bool {
+	return pkg != c.Old.Package && slices.ContainsFunc(pkg.Files, func(f *project.File) bool {
+		return !f.Generated && c.Consumes(f) && source.Imports(f.Syntax, c.Old.Package.Path)
+	})
+}
+
+// exchange reports whether a package uses something of another one that has a type which moves.
+func (c *clients) exchange(user, of *project.Package) bool {
+	for _, file := range user.Files {
+		if !source.Imports(file.Syntax, of.Path) {
+			continue
+		}
+		for ident, object := range file.Info.Uses {
+			if object.Pkg() != nil && object.Pkg().Path() == of.Path && c.InFile(file, ident) && c.mentions(object.Type()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (c *clients) usesOf(pkg *project.Package) (uses []clientUse) {
+	if pkg == c.Old.Package || slices.Contains(c.Dirs(), pkg.Dir) {
+		return nil
+	}
+	for _, file := range pkg.Files {
+		if file.Generated || !c.Consumes(file) {
+			continue
+		}
+		ast.Inspect(file.Syntax, func(node ast.Node) bool {
+			ident, ok := node.(*ast.Ident)
+			if object := file.Info.Uses[ident]; ok && object != nil && object.Pkg() != nil &&
+				c.generated[c.Project.Fset.Position(object.Pos()).Filename] && c.isAbout(object) {
+				uses = append(uses, c.use(file, ident, object))
+			}
+			return true
+		})
+	}
+	return uses
+}
+
+// isAbout reports whether something that is generated is about a kind that moves, in the old version.
+func (c *clients) isAbout(object types.Object) bool {
+	if c.mentions(object.Type()) {
+		return true
+	}
+	elements := strings.Split(object.Pkg().Path(), "/")
+	return object.Parent() == object.Pkg().Scope() && c.isNamedAfterMoved(object.Name()) && c.Group == c.Old.Group &&
+		slices.ContainsFunc(elements, func(e string) bool { return strings.HasPrefix(e, "applyconfiguration") }) &&
+		slices.Contains(elements, c.Old.Version) && slices.Contains(elements, strings.ReplaceAll(c.GroupWord(), "-", ""))
+}
+
+// isNamedAfterMoved reports whether the longest name of a kind within a name is that of one that moves.
+func (c *clients) isNamedAfterMoved(name string) bool {
+	longest := ""
+	for _, kind := range c.Old.Kinds {
+		if strings.Contains(name, kind.Name) && len(kind.Name) > len(longest) {
+			longest = kind.Name
+		}
+	}
+	return slices.Contains(c.Request.Kinds, longest)
+}
+
+// mentions reports whether a type is made of one that moves, also by methods of generated types that are named after
+// the kind.
+func (c *clients) mentions(t types.Type) bool {
+	switch t := types.Unalias(t).(type) {
+	case *types.Named:
+		d := c.Graph.Owner(t.Obj())
+		if d != nil {
+			return c.DestinationOf(d) == split.New
+		}
+		for argument := range t.TypeArgs().Types() {
+			if c.mentions(argument) {
+				return true
+			}
+		}
+		return c.mentionsInside(t)
+	case interface{ Elem() types.Type }:
+		if m, ok := t.(*types.Map); ok && c.mentions(m.Key()) {
+			return true
+		}
+		return c.mentions(t.Elem())
+	case *types.Signature:
+		return c.mentionsAny(t.Params()) || c.mentionsAny(t.Results())
+	}
+	return false
+}
+
+func (c *clients) mentionsAny(list *types.Tuple) bool {
+	for one := range list.Variables() {
+		if c.mentions(one.Type()) {
+			return true
+		}
+	}
+	return false
+}
+
+// mentionsInside looks into a generated type.
+func (c *clients) mentionsInside(t *types.Named) bool {
+	if found, ok := c.known[t]; ok {
+		return found
+	}
+	c.known[t] = false // while it is looked through
+	if t.Obj().Pkg() == nil || !c.generated[c.Project.Fset.Position(t.Obj().Pos()).Filename] ||
+		!c.isNamedAfterMoved(t.Obj().Name()) {
+		return false
+	}
+	methods := types.NewMethodSet(t)
+	if _, isStruct := t.Underlying().(*types.Struct); isStruct {
+		methods = types.NewMethodSet(types.NewPointer(t))
+	}
+	for method := range methods.Methods() {
+		if c.mentions(method.Obj().Type()) {
+			c.known[t] = true
+		}
+	}
+	return c.known[t]
+}
+
+// use says what becomes of a use.
+func (c *clients) use(file *project.File, ident *ast.Ident, object types.Object) clientUse {
+	use := clientUse{file: file, at: ident}
+	selector := selectorOf(file, ident)
+	if object.Parent() == object.Pkg().Scope() {
+		return c.useOfPackage(use, selector, object)
+	}
+	if of := ownerOf(file, selector, object); of == nil || c.mentions(of) {
+		use.follows = true // with its type
+		return use
+	}
+	use.instead = ident.Name + " of the new client"
+	if selector == nil {
+		return use
+	}
+	call, ok := selector.X.(*ast.CallExpr)
+	if !ok {
+		return use
+	}
+	getter, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !strings.HasSuffix(getter.Sel.Name, exported(c.Old.Version)) {
+		return use
+	}
+	name := strings.TrimSuffix(getter.Sel.Name, exported(c.Old.Version)) + exported(c.Version)
+	use.instead = name + "()." + ident.Name
+	there, _, _ := types.LookupFieldOrMethod(file.Info.TypeOf(getter.X), true, object.Pkg(), name)
+	if method, ok := there.(*types.Func); ok && method.Signature().Results().Len() == 1 {
+		next, _, _ := types.LookupFieldOrMethod(method.Signature().Results().At(0).Type(), true, object.Pkg(), ident.Name)
+		if use.follows = next != nil; use.follows {
+			use.ClientUse = ClientUse{Selector: getter, Method: name}
+		}
+	}
+	return use
+}
+
+// useOfPackage is about a name of a package for the version.
+func (c *clients) useOfPackage(use clientUse, selector *ast.SelectorExpr, object types.Object) clientUse {
+	elements := strings.Split(object.Pkg().Path(), "/")
+	for i, element := range elements {
+		if element == c.Old.Version {
+			elements[i] = c.Version
+		}
+	}
+	there := strings.Join(elements, "/")
+	use.instead = object.Name() + " of " + there
+	if there == object.Pkg().Path() {
+		use.instead = object.Name() + " of the new client"
+	}
+	at := slices.IndexFunc(c.Project.Packages, func(p *project.Package) bool { return p.Path == there })
+	if there != object.Pkg().Path() && isOfPackage(use.file, selector) && at >= 0 &&
+		c.Project.Packages[at].Types.Scope().Lookup(object.Name()) != nil {
+		use.follows, use.ClientUse = true, ClientUse{Selector: selector, Package: there}
+	}
+	return use
+}
+
+// ownerOf is the type of which a selector names a method; nil for fields.
+func ownerOf(file *project.File, selector *ast.SelectorExpr, object types.Object) types.Type {
+	if _, ok := object.(*types.Func); !ok || selector == nil {
+		return nil
+	}
+	return file.Info.TypeOf(selector.X)
+}
+
+// selectorOf is the selector that an identifier is the name of.
+func selectorOf(file *project.File, ident *ast.Ident) *ast.SelectorExpr {
+	path, _ := astutil.PathEnclosingInterval(file.Syntax, ident.Pos(), ident.End())
+	for _, node := range path {
+		if selector, ok := node.(*ast.SelectorExpr); ok && selector.Sel == ident {
+			return selector
+		}
+	}
+	return nil
+}
+
+// isOfPackage reports whether a selector is a name of a package.
+func isOfPackage(file *project.File, selector *ast.SelectorExpr) bool {
+	if selector == nil {
+		return false
+	}
+	ident, ok := selector.X.(*ast.Ident)
+	if !ok {
+		return false
+	}
+	_, ok = file.Info.Uses[ident].(*types.PkgName)
+	return ok
+}
+
+func exported(version string) string { return strings.ToUpper(version[:1]) + version[1:] }
