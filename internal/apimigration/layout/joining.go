@@ -127,6 +127,32 @@ func (l *Layout) movedIn(file *project.File) (old, both string) {
 	return old, both
 }
 
+// noteMeanings finds the constants, variables and functions that importers find in the new version from now on, and that
+// it declares otherwise than the old one. Types differ as well, but the compiler looks at those.
+func (l *decision) noteMeanings() {
+	for _, pkg := range l.Project.Packages {
+		for _, file := range pkg.Files {
+			if pkg == l.Old.Package || file.Generated || !source.Imports(file.Syntax, l.Old.Package.Path) || !l.Consumes(file) {
+				continue
+			}
+			noted := map[*split.Declaration]bool{}
+			l.EachUse(file, []ast.Node{file.Syntax}, func(ident *ast.Ident, d *split.Declaration) {
+				if _, isFormer := l.former[d]; isFormer || d.What == "type" || d.Anchor || noted[d] ||
+					l.HomeOf(d, NewPackage) != NewPackage || l.isSame(d, NewPackage) {
+					return
+				}
+				noted[d] = true
+				there := l.graphs[NewPackage].Package.Types.Scope().Lookup(ident.Name)
+				if there == nil {
+					return
+				}
+				l.Note(l.Project.Place(ident.Pos()), "%s is declared otherwise in %s, at %s, which the code uses from now on: "+
+					"compare the two", ident.Name, l.Version, l.Project.Place(there.Pos()))
+			})
+		}
+	}
+}
+
 // checkImports refuses a circle with code that is there already: a conversion, say.
 func (l *decision) checkImports(crossings map[border][]crossing) {
 	if !l.Exists(NewPackage) {

@@ -62,6 +62,7 @@ func Decide(p *project.Project, old *project.Version, asked request.Request) (*L
 	if d.onlyImporters {
 		d.leaveImporters()
 		d.followClients()
+		d.noteMeanings()
 		return d.Layout, d.Report, nil
 	}
 	d.findTwins()

@@ -17,7 +17,6 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // creation is the step that creates packages.
@@ -116,16 +115,7 @@ func (s *creation) createFile(from *project.File, to layout.Home) error {
 	why := map[layout.Home]string{layout.NewPackage: "what moves from ",
 		layout.SharedPackage:   "what versions share from ",
 		layout.InternalPackage: "what only packages of the group need from "}[to]
-	if existing, err := tree.ReadIfThere(s.Project.Root, name); err != nil {
-		return err
-	} else if existing != nil {
-		s.Block(name, "what is copied from %s would go here, but the file exists already", from.Path)
-	}
-	if s.Changes[name] != nil {
-		s.Block(from.Path, "two files of the old version would be %s: rename one of them first", name)
-	}
-	s.Changes[name] = &changeset.Change{Content: content, Why: why + from.Path}
-	return nil
+	return s.create(from, name, content, why)
 }
 
 // describesPackage reports whether a file without code that moves is about the package: with a package comment, with

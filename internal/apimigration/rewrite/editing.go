@@ -23,6 +23,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // editing is what the steps have in common: the layout that they follow, and the result that they fill.
@@ -113,6 +114,20 @@ func (s *editing) rewrite(file *project.File, text []byte, q *qualifiers,
 		return err
 	}
 	s.Changes[file.Path] = &changeset.Change{Content: content, Why: why}
+	return nil
+}
+
+// create records a file that is made of another one. It refuses to replace a file, or another one that is made.
+func (s *editing) create(from *project.File, name string, content []byte, why string) error {
+	if existing, err := tree.ReadIfThere(s.Project.Root, name); err != nil {
+		return err
+	} else if existing != nil {
+		s.Block(name, "what is copied from %s would go here, but the file exists already", from.Path)
+	}
+	if s.All()[name] != nil {
+		s.Block(from.Path, "two files of the old version would be %s: rename one of them first", name)
+	}
+	s.Changes[name] = &changeset.Change{Content: content, Why: why + from.Path}
 	return nil
 }
 

@@ -240,7 +240,7 @@ func (i *importer) editUse(u use) {
 	anchor := i.DestinationOf(u.of) == split.Anchor
 	switch {
 	case anchor && u.of.AddsToScheme():
-		if !i.registersNew() {
+		if !i.registersNew(u.selector) {
 			i.repeatRegistration(u.selector)
 		}
 		return

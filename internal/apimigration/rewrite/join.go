@@ -80,44 +80,66 @@ func (s *creation) registerInExisting() error {
 	return nil
 }
 
-// listOfKinds is where a version lists objects of its kinds for a scheme; an init function counts where nothing else
-// does.
+// listOfKinds is where a version lists objects of its kinds for a scheme: those of a call, of a list where no call has
+// any, and of an init function where nothing else has.
 func listOfKinds(pkg *project.Package) (in *project.File, list []ast.Expr) {
 	for _, inits := range []bool{false, true} {
-		for _, file := range pkg.Files {
-			if file.Test || file.Generated && !file.Registers() {
-				continue
-			}
-			for _, decl := range file.Syntax.Decls {
-				if function, ok := decl.(*ast.FuncDecl); list != nil || (ok && layout.IsInit(function)) != inits {
+		for _, registering := range []func(*project.File, ast.Node) []ast.Expr{registeredByCall, listedObjects} {
+			for _, file := range pkg.Files {
+				if file.Test || file.Generated && !file.Registers() {
 					continue
 				}
-				ast.Inspect(decl, func(node ast.Node) bool {
-					if elements := registering(file, node); list == nil && countTrue(elements, isObject(file)) > 0 {
-						in, list = file, elements
+				for _, decl := range file.Syntax.Decls {
+					if function, ok := decl.(*ast.FuncDecl); list != nil || (ok && layout.IsInit(function)) != inits {
+						continue
 					}
-					return list == nil
-				})
+					ast.Inspect(decl, func(node ast.Node) bool {
+						if elements := registering(file, node); list == nil && countTrue(elements, isObject(file)) > 0 {
+							in, list = file, elements
+						}
+						return list == nil
+					})
+				}
 			}
 		}
 	}
 	return in, list
 }
 
-// registering are the objects of a call that registers them, or of a list of them.
-func registering(file *project.File, node ast.Node) []ast.Expr {
-	switch node := node.(type) {
-	case *ast.CallExpr:
-		if method, ok := node.Fun.(*ast.SelectorExpr); ok &&
-			slices.Contains([]string{"Register", "AddKnownTypes"}, method.Sel.Name) {
-			return node.Args
-		}
-	case *ast.CompositeLit:
-		if slice, ok := file.Info.TypeOf(node).(*types.Slice); ok && isRuntimeObject(slice.Elem()) {
-			return node.Elts
-		}
+// registeredByCall are the objects of a call that takes any number of them.
+func registeredByCall(file *project.File, node ast.Node) []ast.Expr {
+	call, ok := node.(*ast.CallExpr)
+	if !ok {
+		return nil
+	}
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !slices.Contains([]string{"Register", "AddKnownTypes"}, method.Sel.Name) || !takesObjects(file.Info.Uses[method.Sel]) {
+		return nil
+	}
+	return call.Args
+}
+
+// listedObjects are those of a slice of objects.
+func listedObjects(file *project.File, node ast.Node) []ast.Expr {
+	literal, ok := node.(*ast.CompositeLit)
+	if !ok {
+		return nil
+	}
+	if slice, ok := file.Info.TypeOf(literal).(*types.Slice); ok && isRuntimeObject(slice.Elem()) {
+		return literal.Elts
 	}
 	return nil
+}
+
+// takesObjects reports whether a function takes any number of objects.
+func takesObjects(object types.Object) bool {
+	function, ok := object.(*types.Func)
+	if !ok || !function.Signature().Variadic() {
+		return false
+	}
+	parameters := function.Signature().Params()
+	slice, ok := parameters.At(parameters.Len() - 1).Type().(*types.Slice)
+	return ok && isRuntimeObject(slice.Elem())
 }
 
 func isRuntimeObject(t types.Type) bool {
@@ -177,11 +199,5 @@ func buildsScheme(pkg *project.Package) bool {
 		return false
 	}
 	method, _, _ := types.LookupFieldOrMethod(builder.Type(), true, pkg.Types, "Register")
-	function, ok := method.(*types.Func)
-	if !ok || !function.Signature().Variadic() {
-		return false
-	}
-	parameters := function.Signature().Params()
-	slice, ok := parameters.At(parameters.Len() - 1).Type().(*types.Slice)
-	return ok && isRuntimeObject(slice.Elem())
+	return takesObjects(method)
 }

@@ -7,11 +7,12 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
-	"strings"
+	"slices"
 
 	"golang.org/x/tools/go/ast/astutil"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
@@ -51,21 +52,60 @@ func (i *importer) repeatRegistration(selector *ast.SelectorExpr) {
 	i.Note(i.Project.Place(selector.Pos()), "registers the old version: register the new one next to it")
 }
 
-// registersNew reports whether the package registers the new version already, as other kinds have moved there before.
-// Tests do so for themselves.
-func (i *importer) registersNew() bool {
+// registersNew reports whether the code registers the new version already with the same scheme or in the same list, as
+// other kinds have moved there before. A second registration does no harm, but one that is missing does: anything that
+// is not certain counts as missing.
+func (i *importer) registersNew(selector *ast.SelectorExpr) bool {
 	if !i.Exists(layout.NewPackage) {
 		return false
 	}
 	there := i.ImportPath(layout.NewPackage)
-	for ident, object := range i.file.Info.Uses {
-		file := i.Project.Fset.Position(ident.Pos()).Filename
-		if object.Pkg() != nil && object.Pkg().Path() == there && object.Parent() == object.Pkg().Scope() &&
-			split.AddsToScheme(object.Name()) && strings.HasSuffix(file, "_test.go") == i.file.Test {
+	list, schemes := registration(i.file, selector)
+	return slices.ContainsFunc(i.pkg.Files, func(file *project.File) bool {
+		found := false
+		ast.Inspect(file.Syntax, func(node ast.Node) bool {
+			other, ok := node.(*ast.SelectorExpr)
+			if !ok || found || file.Test != i.file.Test {
+				return !found
+			}
+			object := file.Info.Uses[other.Sel]
+			if object == nil || object.Pkg() == nil || object.Pkg().Path() != there ||
+				object.Parent() != object.Pkg().Scope() || !split.AddsToScheme(object.Name()) {
+				return true
+			}
+			otherList, otherSchemes := registration(file, other)
+			found = list != nil && list == otherList ||
+				slices.ContainsFunc(schemes, func(scheme types.Object) bool { return slices.Contains(otherSchemes, scheme) })
 			return true
+		})
+		return found
+	})
+}
+
+// registration is the call or the list that a version's AddToScheme or SchemeBuilder stands in, and the variables that
+// are named there, such as the scheme.
+func registration(file *project.File, selector *ast.SelectorExpr) (list ast.Node, variables []types.Object) {
+	path, _ := astutil.PathEnclosingInterval(file.Syntax, selector.Pos(), selector.End())
+	for _, node := range path {
+		_, isCall := node.(*ast.CallExpr)
+		_, isList := node.(*ast.CompositeLit)
+		if !isCall && !isList {
+			continue
 		}
+		ast.Inspect(node, func(node ast.Node) bool {
+			if node == selector {
+				return false
+			}
+			if ident, ok := node.(*ast.Ident); ok {
+				if variable, ok := file.Info.Uses[ident].(*types.Var); ok && !variable.IsField() && !split.AddsToScheme(variable.Name()) {
+					variables = append(variables, variable)
+				}
+			}
+			return true
+		})
+		return node, variables
 	}
-	return false
+	return nil, nil
 }
 
 // isListed reports whether a statement stands among those of a block or of a case, and not in a header.

@@ -32,8 +32,9 @@ func (s *editing) followTests() error {
 		if err != nil {
 			return err
 		}
-		s.Changes[s.FileOf(file, layout.NewPackage)] = &changeset.Change{Content: content,
-			Why: "tests what moves; from " + file.Path}
+		if err := s.create(file, s.FileOf(file, layout.NewPackage), content, "tests what moves; from "); err != nil {
+			return err
+		}
 		s.Changes[file.Path] = &changeset.Change{Why: "tests what has moved"}
 		if bytes.Contains(file.Source, []byte("testdata")) &&
 			tree.Folder(s.Project.Root).Exists(s.Dir(layout.OldPackage)+"/testdata") {
