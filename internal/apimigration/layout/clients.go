@@ -56,7 +56,7 @@ func (l *decision) followClients() {
 	for _, pkg := range l.Project.Packages {
 		for _, file := range pkg.Files {
 			if file.Generated && path.Base(file.Path) != project.DeepCopyFile && !file.Registers() &&
-				source.DoubleMaker(file.Source) == "" && !slices.Contains(l.Dirs(), pkg.Dir) {
+				source.DoubleMaker(file.Source) == "" && !source.NamesTypesAlone(file.Source) && !slices.Contains(l.Dirs(), pkg.Dir) {
 				c.generated[l.Project.Fset.Position(file.Syntax.Package).Filename] = true
 			}
 		}

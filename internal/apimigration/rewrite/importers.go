@@ -41,7 +41,7 @@ func Importers(l *layout.Layout, before changeset.Set, uses *mention.Reader) (ch
 // editImporters rewrites every file outside the version's package that mentions it, by the identity of what it
 // mentions and not by name. A file that imports the package with a dot is refused, because only selectors are edited.
 // Generated files are left to their generators, so it does not matter how they import it; doubles of interfaces change
-// with the interfaces.
+// with the interfaces, and conversions with the types.
 func (s *importers) editImporters() error {
 	for _, pkg := range s.Project.Packages {
 		if pkg == s.Old.Package || s.Exists(layout.NewPackage) && pkg == s.Present(layout.NewPackage).Package {
@@ -58,15 +58,14 @@ func (s *importers) editImporters() error {
 					return err
 				}
 			case len(specs) == 0 || s.isRegenerated(file):
-			case file.Generated && !s.isDouble(pkg, file):
+			case file.Generated && !s.isDouble(pkg, file) && !s.followsTypes(file):
 				s.lookAtGenerated(file)
 			case slices.ContainsFunc(specs, func(spec *ast.ImportSpec) bool { return file.PackageName(spec) == "." }):
 				return hint.Errorf("grep -n "+shell.Quote(s.Old.Package.Path)+" "+shell.Quote(file.Path),
 					"%s imports %s with a dot: give the import a name first", file.Path, s.Old.Package.Path)
 			default:
 				if file.Generated {
-					s.Note(file.Path, "generated, and changed like the interface that it implements: run its generator again "+
-						"after apply")
+					s.noteGenerated(file)
 				}
 				if err := s.editImporter(pkg, file, specs); err != nil {
 					return err
@@ -74,6 +73,7 @@ func (s *importers) editImporters() error {
 			}
 		}
 		s.noteSignatures(s.changed)
+		s.noteMarkers(pkg)
 	}
 	return nil
 }

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package artifacts
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/makefile"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
+)
+
+// codeGenerators finds the programs of k8s.io/code-generator and of kube-openapi, and its scripts, in a command.
+var codeGenerators = regexp.MustCompile(`\b(client|lister|informer|applyconfiguration|conversion|defaulter|openapi)-gen\b|` +
+	`\bgenerate-(internal-)?groups\.sh\b|\bkube_codegen\.sh\b`)
+
+// ownGenerators are the project's targets and scripts that run those programs.
+func (s *documents) ownGenerators() []string {
+	var list []string
+	scripts := s.generatorScripts()
+	called := map[string]bool{}
+	for _, module := range s.Project.Workspace.Modules {
+		content, err := tree.ReadIfThere(s.Project.Root, path.Join(module.Dir, "Makefile"))
+		if err != nil {
+			continue
+		}
+		makefile.EachCommand(string(content), func(target, line string) {
+			runs := codeGenerators.MatchString(line) && !strings.Contains(line, "go install") && !strings.Contains(line, "go get")
+			for _, script := range scripts {
+				if strings.Contains(line, path.Base(script)) {
+					runs, called[script] = true, true
+				}
+			}
+			if runs {
+				list = append(list, inFolder("make -C %s "+target, "make "+target, module.Dir))
+			}
+		})
+	}
+	for _, script := range scripts {
+		if !called[script] {
+			list = append(list, "./"+shell.Quote(script))
+		}
+	}
+	return list
+}
+
+// generatorScripts are the scripts in the folder hack that run generators, other than updateScript, which has its own
+// rule, and those that only compare.
+func (s *documents) generatorScripts() []string {
+	folder := path.Dir(updateScript)
+	files, err := tree.Folder(s.Project.Root).Paths()
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(files, func(file string) bool {
+		if path.Dir(file) != folder || path.Ext(file) != ".sh" || file == updateScript ||
+			strings.HasPrefix(path.Base(file), "verify") {
+			return true
+		}
+		content, err := tree.ReadIfThere(s.Project.Root, file)
+		return err != nil || !codeGenerators.Match(content)
+	})
+}
+
+// noteVersionLists finds the versions that commands list for generators, as cache:v1 or --input cache/v1.
+func (s *documents) noteVersionLists() {
+	dir := s.Dir(layout.OldPackage)
+	words := regexp.QuoteMeta(s.GroupWord()) + "|" + regexp.QuoteMeta(path.Base(path.Dir(dir)))
+	lists := regexp.MustCompile(`(^|[\s"'=/])((` + words + `)(:(v\w+,)*|/)` + regexp.QuoteMeta(s.Old.Version) + `)\b`)
+	isNew := regexp.MustCompile(`[:,/]` + regexp.QuoteMeta(s.Version) + `\b`)
+	names := append(s.generatorScripts(), updateScript)
+	for _, module := range s.Project.Workspace.Modules {
+		names = append(names, path.Join(module.Dir, "Makefile"))
+	}
+	for _, name := range names {
+		content, err := tree.ReadIfThere(s.Project.Root, name)
+		if err != nil || !codeGenerators.Match(content) {
+			continue
+		}
+		for i, line := range strings.Split(string(content), "\n") {
+			found := lists.FindStringSubmatch(line)
+			isOption := found != nil && (strings.Contains(found[2], ":") || strings.Contains(line, "--input") ||
+				codeGenerators.MatchString(line))
+			if !isOption || isNew.MatchString(line) || strings.HasPrefix(strings.TrimSpace(line), "#") {
+				continue
+			}
+			s.Note(fmt.Sprintf("%s:%d", name, i+1), "generates code for %s: add %s before it runs again", found[2], s.Version)
+		}
+	}
+}
+
+// namesInSchemas reports whether a file that openapi-gen has written describes types of the old version: it names them
+// in strings.
+func (s *documents) namesInSchemas(file *project.File) bool {
+	return source.Generator(file.Source) == "openapi-gen" &&
+		bytes.Contains(file.Source, []byte(`"`+s.Old.Package.Path+"."))
+}
