@@ -68,8 +68,9 @@ var forbidden = []rule{
 	},
 	{
 		prefix: "sigs.k8s.io/controller-runtime",
-		within: []string{"internal/controller"},
-		reason: "only controllers need it; the public packages work in programs without",
+		within: []string{"internal/controller", "internal/endpoint"},
+		reason: "only controllers, and servers whose certificate changes, need it; the public packages work in programs " +
+			"without",
 	},
 }
 

@@ -3,29 +3,25 @@
 
 // Package scrape serves metrics over TLS to scrapers that the API server authenticates and allows to get the path.
 //
-// Anyone who reaches the port can send requests, so everything that strangers can cost is bounded: the size of headers,
-// the number of connections and of concurrent questions to the API server, the time that each takes, and the number of
+// Anyone who reaches the port can send requests, so everything that strangers can cost is bounded: connections by package
+// endpoint, and here the number of concurrent questions to the API server, the time that each takes, and the number of
 // remembered answers.
 package scrape
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/cert"
-	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+
+	"github.com/kube-migrator/kube-migrator/internal/endpoint"
 )
 
 // Path is where metrics are served. Every other path is not found.
@@ -44,9 +40,6 @@ const (
 
 	headerTimeout = 5 * time.Second
 	writeTimeout  = 30 * time.Second
-	idleTimeout   = time.Minute
-	// shutdownTimeout bounds how long answers may take to finish after the end.
-	shutdownTimeout = 2 * time.Second
 )
 
 // Options say what to serve, and where.
@@ -65,11 +58,7 @@ type Options struct {
 }
 
 // Server serves metrics. It implements manager.Runnable and manager.LeaderElectionRunnable of controller-runtime.
-type Server struct {
-	listener net.Listener
-	http     *http.Server
-	watcher  *certwatcher.CertWatcher // nil without CertDir
-}
+type Server struct{ *endpoint.Server }
 
 // New listens, and serves nothing before Start. Close or Start ends it.
 func New(ctx context.Context, o Options) (*Server, error) {
@@ -80,85 +69,21 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up reviews: %w", err)
 	}
-	s := &Server{}
-	// HTTP/2 is not offered, because one connection would carry any number of concurrent requests.
-	config := &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}}
-	if err := s.certify(config, o.CertDir); err != nil {
-		return nil, err
-	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Address)
-	if err != nil {
-		return nil, fmt.Errorf("listen for scrapers: %w", err)
-	}
-	s.listener = tls.NewListener(netutil.LimitListener(listener, maxConnections), config)
 	metrics := promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: maxGathers})
 	mux := http.NewServeMux()
 	mux.Handle("GET "+Path, authorized(reviews, o.Logger, metrics))
-	s.http = &http.Server{
-		Handler: mux, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout,
-		WriteTimeout: writeTimeout,
-		// any stranger can cause these errors
-		IdleTimeout: idleTimeout, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
-	}
-	return s, nil
-}
-
-// certify adds the certificate of a folder to the configuration, or one of its own.
-func (s *Server) certify(config *tls.Config, dir string) error {
-	if dir == "" {
-		certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
-		if err != nil {
-			return fmt.Errorf("make a certificate for metrics: %w", err)
-		}
-		pair, err := tls.X509KeyPair(certificate, key)
-		config.Certificates = []tls.Certificate{pair}
-		return err
-	}
-	watcher, err := certwatcher.New(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
+	server, err := endpoint.New(ctx, endpoint.Options{
+		Address: o.Address, CertDir: o.CertDir, Handler: mux, MaxHeader: maxHeader, MaxConnections: maxConnections,
+		ReadTimeout: headerTimeout, WriteTimeout: writeTimeout, Logger: o.Logger,
+	})
 	if err != nil {
-		return fmt.Errorf("read the certificate for metrics: %w", err)
+		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
-	s.watcher, config.GetCertificate = watcher, watcher.GetCertificate
-	return nil
+	return &Server{server}, nil
 }
-
-// Addr returns the address on which the server listens.
-func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: every replica serves its metrics.
 func (s *Server) NeedLeaderElection() bool { return false }
-
-// Start serves until the context ends.
-func (s *Server) Start(ctx context.Context) error {
-	watched := make(chan error, 1)
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	if s.watcher != nil {
-		go func() { watched <- s.watcher.Start(watching) }()
-	} else {
-		watched <- nil
-	}
-	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(s.listener) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("serve metrics: %w", err)
-	case <-ctx.Done():
-	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-	defer cancel()
-	if s.http.Shutdown(ending) != nil {
-		_ = s.http.Close() // cuts off connections that are still open
-	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve metrics: %w", err)
-	}
-	stop()
-	return <-watched
-}
-
-// Close ends a server that was never started.
-func (s *Server) Close() error { return s.listener.Close() }
 
 // authorized forwards requests with the bearer token of a user who may get the path.
 func authorized(reviews *reviews, log *slog.Logger, next http.Handler) http.Handler {
