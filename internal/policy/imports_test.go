@@ -142,6 +142,7 @@ var allowed = map[string][]string{
 	},
 	"internal/endpoint": nil,
 	"internal/fleet":    nil,
+	"internal/gate":     {"internal/apipath", "internal/apiserver", "internal/endpoint", "internal/printable"},
 	"internal/controller": {"internal/access", "internal/controller/migration",
 		"internal/controller/storageversions", "internal/controller/trigger"},
 	"internal/controller/storageversions": {"internal/pace", "storageversion"},
