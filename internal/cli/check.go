@@ -203,6 +203,12 @@ func (env *environment) judge(ctx context.Context, command *cobra.Command, f *ch
 	if err != nil {
 		return nil, upgrade.Report{}, err
 	}
+	return env.judgeAt(ctx, command, q, f, question, manifests, source)
+}
+
+// judgeAt is judge for the cluster of a client.
+func (env *environment) judgeAt(ctx context.Context, command *cobra.Command, q *records.Client, f *checkFlags,
+	question upgrade.Question, manifests []upgrade.Manifest, source etcdaudit.Source) (*gathering, upgrade.Report, error) {
 	question.Program = env.name
 	g := &gathering{env: env, Client: q, command: command, question: question}
 	if err := g.look(ctx, source, f.prefix); err != nil {

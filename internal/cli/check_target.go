@@ -36,9 +36,18 @@ func (env *environment) target(ctx context.Context, command *cobra.Command, f *c
 	case !command.Flags().Changed("target-version"):
 		return nil, nil
 	}
-	table, minor, known, err := upgrade.ReleaseTable(f.targetVersion)
-	if err != nil {
+	target, err := env.targetRelease(f.targetVersion)
+	if err != nil && !errors.As(err, new(*exit.Hint)) {
 		return nil, arg.Invalid(command, "target-version", f.targetVersion, "a release of Kubernetes, such as 1.36")
+	}
+	return target, err
+}
+
+// targetRelease returns the target for a release. The error for an unknown one has a hint.
+func (env *environment) targetRelease(release string) (*upgrade.Target, error) {
+	table, minor, known, err := upgrade.ReleaseTable(release)
+	if err != nil {
+		return nil, err
 	}
 	if !known {
 		return nil, env.unknownRelease(minor, "")

@@ -60,6 +60,7 @@ func newRoot(env *environment) *cobra.Command {
   migrate      rewrite their objects, from this terminal
   audit        read etcd, or a snapshot of it, and count what it holds
   check        tell whether an upgrade, a downgrade or a new CustomResourceDefinition is safe
+  gate         make Cluster API wait until an upgrade is safe
   upgrade-crd  apply a new release of CustomResourceDefinitions, even if it drops stored versions
   retire       remove an old version of a custom resource from the cluster
 
@@ -84,6 +85,7 @@ Exit codes: 0 done or safe, 1 error, 2 unsafe or work left, 3 cannot be determin
 		newMigrateCommand(env),
 		newAuditCommand(env),
 		newCheckCommand(env),
+		newGateCommand(env),
 		newUpgradeCRDCommand(env),
 		newRetireCommand(env),
 		newInstallCommand(env),

@@ -115,7 +115,7 @@ var allowed = map[string][]string{
 		"internal/cli/arg", "internal/cli/checkpoint", "internal/cli/clusters", "internal/cli/exit", "internal/cli/page",
 		"internal/cli/records", "internal/cli/render", "internal/cli/screen", "internal/controller",
 		"internal/controller/migration", "internal/controller/trigger", "internal/crd", "internal/crdupgrade",
-		"internal/etcdaudit", "internal/fleet", "internal/install", "internal/inventory",
+		"internal/etcdaudit", "internal/fleet", "internal/gate", "internal/install", "internal/inventory",
 		"internal/manifest", "internal/pace", "internal/printable", "internal/refusal", "internal/retire", "internal/shell",
 		"internal/storedversions", "internal/upgrade", "internal/worker", "migrate",
 	},

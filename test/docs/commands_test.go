@@ -18,6 +18,7 @@ import (
 
 	"github.com/yuin/goldmark/ast"
 	"mvdan.cc/sh/v3/syntax"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kube-migrator/kube-migrator/internal/apicli"
 	"github.com/kube-migrator/kube-migrator/internal/cli"
@@ -161,6 +162,8 @@ func (d document) commands() []command {
 	each(d, func(n *ast.FencedCodeBlock) {
 		if language := string(n.Language(d.source)); slices.Contains([]string{"", "sh", "bash", "console"}, language) {
 			all = append(all, parse(d.block(n), d.line(n))...)
+		} else if language == "yaml" {
+			all = append(all, inManifest(d.block(n), d.line(n))...)
 		}
 	})
 	each(d, func(n *ast.CodeSpan) {
@@ -169,6 +172,42 @@ func (d document) commands() []command {
 			all = append(all, parse(text, d.line(n))...)
 		}
 	})
+	return all
+}
+
+// inManifest are the commands that a YAML document runs: the steps of a workflow, and our containers.
+func inManifest(manifest string, line int) []command {
+	var all []command
+	var walk func(value any)
+	walk = func(value any) {
+		switch value := value.(type) {
+		case []any:
+			for _, element := range value {
+				walk(element)
+			}
+		case map[string]any:
+			if script, ok := value["run"].(string); ok {
+				all = append(all, parse(script, line)...)
+			}
+			image, _ := value["image"].(string)
+			if args, ok := value["args"].([]any); ok && strings.Contains(image, "kube-migrator") {
+				c := command{line: line, words: []string{"kube-migrator"}}
+				for _, a := range args {
+					c.words = append(c.words, fmt.Sprint(a))
+				}
+				all = append(all, c)
+			}
+			for _, element := range value {
+				walk(element)
+			}
+		}
+	}
+	for part := range strings.SplitSeq(manifest, "\n---\n") {
+		var value any
+		if err := yaml.Unmarshal([]byte(part), &value); err == nil { // some blocks are parts of manifests
+			walk(value)
+		}
+	}
 	return all
 }
 
