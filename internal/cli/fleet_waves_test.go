@@ -5,9 +5,14 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
@@ -77,5 +82,58 @@ func TestAnInterruptStartsNoFurtherWave(t *testing.T) {
 	}
 	if rows[1].ExitCode != exit.Interrupted {
 		t.Errorf("exit code %d, want that of an interrupt", rows[1].ExitCode)
+	}
+}
+
+// Of 500 clusters in waves of 20, one in the third wave fails.
+func TestAMigrationOf500ClustersStartsNoneAfterTheWaveWithAFailure(t *testing.T) {
+	t.Parallel()
+	var lists [][]*clusters.Cluster
+	for _, pattern := range []string{"canary", "prod"} {
+		var list []*clusters.Cluster
+		for i := range map[string]int{"canary": 10, "prod": 490}[pattern] {
+			list = append(list, &clusters.Cluster{Name: fmt.Sprintf("%s-%03d", pattern, i)})
+		}
+		lists = append(lists, list)
+	}
+	env := &environment{Streams: Streams{Out: &strings.Builder{}, Err: &strings.Builder{}}, name: "kube-migrator"}
+	var asked, most, migrating atomic.Int64
+	var rows []render.FleetCluster
+	synctest.Test(t, func(t *testing.T) {
+		rows = env.inWaves(t.Context(), make(chan struct{}), inquiry{
+			command: &cobra.Command{Use: "migrate"}, output: render.Text, live: true, options: fleet.Options{Parallel: 20},
+			ask: func(_ context.Context, env *environment) (*render.FleetAnswer, error) {
+				asked.Add(1)
+				most.Store(max(most.Load(), migrating.Add(1)))
+				defer migrating.Add(-1)
+				time.Sleep(time.Minute)
+				fmt.Fprintln(env.Err, "a note")
+				if env.member.Name == "prod-033" {
+					return nil, errors.New("no answer")
+				}
+				answer := render.MigrateAnswer(&render.Migrations{Resources: []render.Migration{{Outcome: render.Proven}}})
+				return &answer, nil
+			}}, fleet.Waves(lists, 20))
+	})
+	if asked.Load() != 50 || most.Load() != 20 {
+		t.Errorf("%d clusters were migrated, and %d at the same time, want 50 and 20", asked.Load(), most.Load())
+	}
+	var out strings.Builder
+	env.Out = &out
+	err := env.showFleet(render.Fleet{What: "CLUSTER", Column: "OUTCOME", Clusters: rows}, render.Text, exit.Worse)
+	if code := exit.Code(0); !errors.As(err, &code) || int(code) != exit.Error {
+		t.Errorf("%v, want exit code 1, that of the cluster that failed", err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	const sentence = "500 clusters: 1 Failed (prod-033), 450 NotStarted (prod-040, prod-041, prod-042, prod-043, prod-044 " +
+		"and 445 more), 49 Proven."
+	if last := strings.Join(lines[slices.Index(lines, "")+1:], " "); !strings.HasSuffix(last, sentence) {
+		t.Errorf("the last lines are %q, want %q", last, sentence)
+	}
+	for i, want := range map[int]string{1: "canary-000 1 Proven", 11: "prod-000 2 Proven", 44: "prod-033 3 Failed",
+		51: "prod-040 4 NotStarted", 500: "prod-489 26 NotStarted"} {
+		if got := strings.Join(strings.Fields(lines[i])[:3], " "); got != want {
+			t.Errorf("row %d is %q, want %q", i, got, want)
+		}
 	}
 }
