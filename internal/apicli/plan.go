@@ -111,8 +111,8 @@ plan exits with 2 if the plan has blockers.`,
 	flags.BoolVar(&asked.WithoutCRDs, "without-crds", false,
 		"leave manifests of CustomResourceDefinitions alone, and do not insist on one for each kind")
 	flags.StringSliceVar(&asked.Leave, "leave", nil,
-		"a manifest that you change by hand, by its path from the project's root; several, with commas or with the flag "+
-			"again")
+		"a manifest of a CustomResourceDefinition, webhook, admission policy or role that you change by hand, by its path from "+
+			"the project's root; several, with commas or with the flag again")
 	flags.StringVar(&asked.CRDName, "crd-name", asked.CRDName,
 		"name of the manifests' files: auto (a name that says a version, such as "+
 			"operators_v1_catalogsourceconfig_crd.yaml, becomes <group>_<plural>_crd.yaml), keep, canonical "+

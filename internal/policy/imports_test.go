@@ -63,7 +63,7 @@ var allowed = map[string][]string{
 	"internal/apimigration/webhook": {
 		"internal/apimigration/artifacts", "internal/apimigration/changeset", "internal/apimigration/git",
 		"internal/apimigration/layout", "internal/apimigration/project", "internal/apimigration/request",
-		"internal/apimigration/source", "internal/apimigration/tree",
+		"internal/apimigration/source", "internal/apimigration/tree", "internal/shell",
 	},
 	"internal/apimigration/wiring": {"internal/apimigration/finding", "internal/apimigration/hint",
 		"internal/apimigration/project", "internal/apimigration/tree"},
@@ -93,7 +93,8 @@ var allowed = map[string][]string{
 		"internal/apimigration/project", "internal/apimigration/request", "internal/apimigration/source",
 		"internal/apimigration/split", "internal/apimigration/tree"},
 	"internal/apimigration/request": {"internal/apimigration/crd", "internal/apimigration/hint",
-		"internal/apimigration/project", "internal/apimigration/source", "internal/apimigration/split"},
+		"internal/apimigration/project", "internal/apimigration/source", "internal/apimigration/split",
+		"internal/apimigration/tree"},
 	"internal/apimigration/rewrite": {
 		"internal/apimigration/changeset", "internal/apimigration/git", "internal/apimigration/hint",
 		"internal/apimigration/layout", "internal/apimigration/mention", "internal/apimigration/project",

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -28,7 +29,11 @@ const gadget = `{
     "names": {
       "categories": [],
       "kind": "Gadget",
-      "plural": "gadgets"
+      "plural": "gadgets",
+      "shortNames": [
+        "ga",
+        "gad"
+      ]
     },
     "scope": "Namespaced",
     "versions": [
@@ -43,6 +48,9 @@ const gadget = `{
                 "type": "number"
               }
             },
+            "required": [
+              "size"
+            ],
             "type": "object"
           }
         },
@@ -75,15 +83,22 @@ func TestJSONKeepsEveryByteThatDoesNotChange(t *testing.T) {
 		return out.String()
 	}
 	for name, written := range map[string]func(text string) string{
-		"jq":                    func(text string) string { return text },
-		"four spaces":           func(text string) string { return indentedBy(t, text, "    ") },
-		"tabs":                  func(text string) string { return indentedBy(t, text, "\t") },
-		"without a last line":   func(text string) string { return strings.TrimSuffix(text, "\n") },
-		"on one line":           oneLine,
-		"on one line, by hand":  func(text string) string { return strings.ReplaceAll(oneLine(text), `":`, `": `) + "\n" },
-		"CRLF line endings":     func(text string) string { return strings.ReplaceAll(text, "\n", "\r\n") },
-		"Go, escaping for HTML": strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`).Replace,
-		"Python":                strings.NewReplacer("ö", `\u00f6`, "ß", `\u00df`).Replace,
+		"jq":                       func(text string) string { return text },
+		"four spaces":              func(text string) string { return indentedBy(t, text, "    ") },
+		"tabs":                     func(text string) string { return indentedBy(t, text, "\t") },
+		"without a last line":      func(text string) string { return strings.TrimSuffix(text, "\n") },
+		"on one line":              oneLine,
+		"on one line, by hand":     func(text string) string { return strings.ReplaceAll(oneLine(text), `":`, `": `) + "\n" },
+		"CRLF line endings":        func(text string) string { return strings.ReplaceAll(text, "\n", "\r\n") },
+		"Go, escaping for HTML":    strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`).Replace,
+		"Python":                   strings.NewReplacer("ö", `\u00f6`, "ß", `\u00df`).Replace,
+		"short lists on one line":  func(text string) string { return withShortLists(text, ", ", 9) },
+		"lists of one on one line": func(text string) string { return withShortLists(text, ",", 1) },
+		"what fits on one line": func(text string) string {
+			long := `"` + strings.Repeat("g", 63) + `"`
+			text = strings.ReplaceAll(text, "\"size\"\n            ]", "\"size\",\n              \"name\"\n            ]")
+			return strings.Replace(withShortLists(text, ", ", 9), `["ga", "gad"]`, "[\n        "+long+",\n        \"gad\"\n      ]", 1)
+		},
 		"jsonnet": func(text string) string {
 			return strings.NewReplacer("{}", "{ }", "[]", "[ ]").Replace(indentedBy(t, text, "   "))
 		},
@@ -106,6 +121,17 @@ func TestJSONKeepsEveryByteThatDoesNotChange(t *testing.T) {
 			}
 		})
 	}
+}
+
+// withShortLists writes lists of strings, of so many elements at most, on one line.
+func withShortLists(text, comma string, most int) string {
+	return regexp.MustCompile(`\[\n\s+"[^"\n]*"(?:,\n\s+"[^"\n]*")*\n\s+\]`).ReplaceAllStringFunc(text, func(list string) string {
+		elements := strings.Fields(strings.NewReplacer("[", "", "]", "", ",", "").Replace(list))
+		if len(elements) > most {
+			return list
+		}
+		return "[" + strings.Join(elements, comma) + "]"
+	})
 }
 
 func indentedBy(t *testing.T, text, indent string) string {

@@ -6,6 +6,7 @@ package crd
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -26,6 +27,10 @@ type layout struct {
 	comma, colon    string
 	// gap is within an empty object or list.
 	gap string
+	// flow says which lists of scalars are on one line in a text of several lines, by the number of their elements and
+	// the column in which they end; nil means none. Their commas are flowComma.
+	flow      func(elements, end int) bool
+	flowComma string
 	// escapes are the characters that are written as \u and a number, besides those that JSON demands.
 	escapes func(r rune) bool
 }
@@ -43,18 +48,68 @@ func layoutOf(text string, root *yaml.Node) (layout, bool) {
 			return l, false
 		}
 	}
+	lines := []layout{l}
+	if l.newline != "" {
+		lines = l.withFlow(root)
+	}
+	for _, l = range lines {
+		if l.fits(text, root) {
+			return l, true
+		}
+	}
+	return l, false
+}
+
+// fits finds the separators and escapes with which the tree becomes the text.
+func (l *layout) fits(text string, root *yaml.Node) bool {
 	for _, l.comma = range []string{",", ", "} {
 		for _, l.colon = range []string{": ", ":", " : "} {
 			for _, l.gap = range []string{"", " "} { // jsonnet writes a space
 				for _, l.escapes = range []func(rune) bool{escapedByEncoders, escapedForHTML, escapedForASCII, escapedNever} {
 					if again, err := l.text(root); err == nil && again == text {
-						return l, true
+						return true
 					}
 				}
 			}
 		}
 	}
-	return l, false
+	return false
+}
+
+// withFlow are the layouts with lists of scalars on one line, after the one without: as many elements as any such list
+// has, or what fits on a line of usual length.
+func (l layout) withFlow(root *yaml.Node) []layout {
+	all := []layout{l}
+	most := flowElements(root)
+	if most == 0 {
+		return all
+	}
+	for _, l.flowComma = range []string{", ", ","} {
+		l.flow = func(elements, _ int) bool { return elements <= most }
+		all = append(all, l)
+		for _, width := range []int{80, 100, 120} {
+			l.flow = func(_, end int) bool { return end <= width }
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// flowElements is how many elements the longest list of scalars has that begins on the line of its bracket.
+func flowElements(n *yaml.Node) int {
+	most := 0
+	if isOfScalars(n) && n.Content[0].Line == n.Line {
+		most = len(n.Content)
+	}
+	for _, one := range n.Content {
+		most = max(most, flowElements(one))
+	}
+	return most
+}
+
+func isOfScalars(n *yaml.Node) bool {
+	return n.Kind == yaml.SequenceNode && len(n.Content) > 0 &&
+		!slices.ContainsFunc(n.Content, func(one *yaml.Node) bool { return one.Kind != yaml.ScalarNode })
 }
 
 // Which characters encoders escape: Go's with and without SetEscapeHTML, Python's by default, and jsonnet.
@@ -84,6 +139,9 @@ func (l layout) write(out *strings.Builder, n *yaml.Node, newline string) error 
 		return err
 	case yaml.SequenceNode:
 		open, closing, step = "[", "]", 1
+		if isFlow, err := l.writeFlow(out, n); isFlow || err != nil {
+			return err
+		}
 	case yaml.MappingNode:
 	default:
 		return fmt.Errorf("line %d has no form in JSON", n.Line)
@@ -106,6 +164,29 @@ func (l layout) write(out *strings.Builder, n *yaml.Node, newline string) error 
 	}
 	out.WriteString(newline + closing)
 	return nil
+}
+
+// writeFlow writes a list of scalars on one line; false if it is not one that is on one line.
+func (l layout) writeFlow(out *strings.Builder, n *yaml.Node) (bool, error) {
+	if l.flow == nil || !isOfScalars(n) {
+		return false, nil
+	}
+	var elements []string
+	for _, one := range n.Content {
+		text, err := l.scalar(one)
+		if err != nil {
+			return false, err
+		}
+		elements = append(elements, text)
+	}
+	list := "[" + strings.Join(elements, l.flowComma) + "]"
+	written := out.String()
+	end := utf8.RuneCountInString(written[strings.LastIndexByte(written, '\n')+1:] + list)
+	if !l.flow(len(n.Content), end) {
+		return false, nil
+	}
+	out.WriteString(list)
+	return true, nil
 }
 
 func (l layout) scalar(n *yaml.Node) (string, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // Which version a kind that moved is stored in.
@@ -206,10 +207,14 @@ func (r Request) Check(p *project.Project) (*project.Version, error) {
 	if err := r.checkConsumers(p, old); err != nil {
 		return nil, err
 	}
-	if r.WithoutCRDs {
-		return old, nil
+	manifests, err := p.Manifests()
+	if err != nil {
+		return nil, err
 	}
-	return old, r.checkManifests(p, old)
+	if err := r.checkLeave(p, old, manifests); err != nil || r.WithoutCRDs {
+		return old, err
+	}
+	return old, r.checkManifests(p, old, manifests)
 }
 
 // checkExisting refuses what cannot be meant for a new version that exists: kinds of which it has some, and a move of
@@ -233,19 +238,27 @@ func (r Request) checkExisting(into *project.Version) error {
 	return nil
 }
 
-func (r Request) checkManifests(p *project.Project, old *project.Version) error {
-	manifests, err := p.Manifests()
-	if err != nil {
-		return err
-	}
+// checkLeave refuses files that nothing would change.
+func (r Request) checkLeave(p *project.Project, old *project.Version, manifests []project.Manifest) error {
 	for _, file := range r.Leave {
-		if !slices.ContainsFunc(manifests, func(m project.Manifest) bool {
+		if slices.ContainsFunc(manifests, func(m project.Manifest) bool {
 			return m.File == file && m.Group == old.Group && slices.Contains(r.Kinds, m.Kind)
 		}) {
-			return hint.Errorf(TryInspect, "%s, which --leave names, has no CustomResourceDefinition of %s in group %s",
-				file, strings.Join(r.Kinds, ", "), old.Group)
+			continue
+		}
+		content, err := tree.ReadIfThere(p.Root, file)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(string(content), "apiGroups") && !strings.Contains(string(content), "clientConfig") {
+			return hint.Errorf(TryInspect, "%s, which --leave names, has no CustomResourceDefinition of %s in group %s, and no rules "+
+				"of webhooks, admission policies or roles", file, strings.Join(r.Kinds, ", "), old.Group)
 		}
 	}
+	return nil
+}
+
+func (r Request) checkManifests(p *project.Project, old *project.Version, manifests []project.Manifest) error {
 	for _, kind := range r.Kinds {
 		if !slices.ContainsFunc(manifests, func(m project.Manifest) bool {
 			return m.Group == old.Group &&

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"path"
 	"regexp"
@@ -22,6 +23,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
 
 // editManifests edits what tells an API server of webhooks: manifests, patches, charts with their templates, and
@@ -44,7 +46,15 @@ func (s *hooks) editManifests(ctx context.Context) error {
 		if !isText || strings.HasPrefix(text, project.StageMark) || !s.concerns(text) {
 			continue
 		}
+		if slices.Contains(s.Request.Leave, name) {
+			s.leave(name, text)
+			continue
+		}
+		blockers := len(s.Blockers)
 		edited, ok := s.editManifest(name, text)
+		for i := range s.Blockers[blockers:] {
+			s.Blockers[blockers+i].Text += ". To change the file by hand: --leave " + shell.Quote(name)
+		}
 		if !ok || edited == text {
 			continue
 		}
@@ -55,6 +65,26 @@ func (s *hooks) editManifests(ctx context.Context) error {
 		s.Changes[name] = &changeset.Change{Content: []byte(edited), Why: why}
 	}
 	return nil
+}
+
+// leave says what the author of a file changes by hand.
+func (s *hooks) leave(name, text string) {
+	known := s.Report
+	edited, ok := s.editManifest(name, text)
+	if ok && edited == text {
+		return
+	}
+	s.Report = known // the rest is about edits that are not made
+	var paths strings.Builder
+	moved := s.movedPaths()
+	for _, from := range slices.Sorted(maps.Keys(moved)) {
+		if wholePath(from).MatchString(text) {
+			fmt.Fprintf(&paths, ", %s instead of %s", moved[from], from)
+		}
+	}
+	s.Note(name, "left as it is, as you have asked (--leave): change what it says of webhooks and admission policies of %s by "+
+		"hand%s. The rule of a webhook lists the version alone that its handler decodes, with matchPolicy Equivalent",
+		strings.Join(s.Request.Kinds, ", "), paths.String())
 }
 
 // concerns reports whether a file may be about a webhook of a kind that moves.
@@ -88,8 +118,7 @@ func wholePath(path string) *regexp.Regexp {
 
 // editManifest is the text of a file after the move; false if it is left alone.
 func (s *hooks) editManifest(name, text string) (string, bool) {
-	m := &manifest{hooks: s, name: name, lines: strings.SplitAfter(text, "\n"), gone: map[int]bool{},
-		above: map[int]string{}}
+	m := s.newManifest(name, text)
 	blockers := len(s.Blockers)
 	if err := m.read(text); err != nil {
 		s.reportUnreadable(name, text, err)
@@ -121,28 +150,11 @@ func (s *hooks) reportUnreadable(name, text string, reason error) {
 	}
 }
 
-// manifest is a file of which lines are edited.
-type manifest struct {
-	*hooks
-	name  string
-	lines []string
-	gone  map[int]bool   // lines that go, by number from 0
-	above map[int]string // lines that are inserted
-}
-
-func (m *manifest) text() string {
-	var out strings.Builder
-	for i, line := range m.lines {
-		out.WriteString(m.above[i])
-		if !m.gone[i] {
-			out.WriteString(line)
-		}
-	}
-	return out.String()
-}
-
 func (m *manifest) read(text string) error {
-	decoder := yaml.NewDecoder(strings.NewReader(artifacts.WithoutActions(text)))
+	if !m.isJSON {
+		text = artifacts.WithoutActions(text)
+	}
+	decoder := yaml.NewDecoder(strings.NewReader(text))
 	for {
 		var document yaml.Node
 		if err := decoder.Decode(&document); err != nil {
@@ -178,7 +190,7 @@ func (m *manifest) embedded(node *yaml.Node) {
 	if !strings.Contains(node.Value, "\n") || !strings.Contains(node.Value, "apiVersions") {
 		return
 	}
-	place := fmt.Sprintf("%s:%d", m.name, node.Line)
+	place := m.place(node)
 	for from, to := range m.movedPaths() {
 		if wholePath(from).MatchString(node.Value) {
 			m.Block(place, "has a webhook in a string, which is not edited: it sends to %s, which becomes %s. Write it to a "+
@@ -224,7 +236,7 @@ func (m *manifest) webhook(node *yaml.Node, api string) {
 			"alone, with matchPolicy Equivalent. Write one value on a line, without template actions", v.kind, e.path,
 			v.version)
 	}
-	m.record(fmt.Sprintf("%s:%d", m.name, node.Line), e, v)
+	m.record(m.place(node), e, v)
 }
 
 func ruleOf(node *yaml.Node) rule {
@@ -246,51 +258,7 @@ func (m *manifest) edit(node, rules *yaml.Node, v verdict) bool {
 	if said := artifacts.Child(node, "matchPolicy"); said != nil {
 		return m.set(said, "Equivalent")
 	}
-	if node.Style&yaml.FlowStyle != 0 || len(node.Content) < 4 {
-		return false
-	}
-	second := node.Content[2] // the first key may stand behind the dash of a list
-	m.above[second.Line-1] = strings.Repeat(" ", second.Column-1) + "matchPolicy: Equivalent\n"
-	return true
-}
-
-// set gives a scalar another value.
-func (m *manifest) set(node *yaml.Node, value string) bool {
-	line, ok := artifacts.WithScalar(m.lines[node.Line-1], node, value)
-	if ok {
-		m.lines[node.Line-1] = line
-	}
-	return ok
-}
-
-// setOnly makes a list one of a single value.
-func (m *manifest) setOnly(list *yaml.Node, value string) bool {
-	if list == nil || list.Kind != yaml.SequenceNode || len(list.Content) == 0 {
-		return false
-	}
-	first, rest := list.Content[0], list.Content[1:]
-	if last := list.Content[len(rest)]; slices.ContainsFunc(m.lines[first.Line-1:last.Line], artifacts.IsTemplate) {
-		return false // an action adds values, or says under which condition one is there
-	}
-	if list.Style&yaml.FlowStyle != 0 && len(rest) > 0 {
-		line := m.lines[list.Line-1]
-		last := rest[len(rest)-1]
-		end := strings.IndexByte(line[min(last.Column-1, len(line)):], ']')
-		if last.Line != list.Line || end < 0 {
-			return false
-		}
-		from, to := first.Column-1, last.Column-1+end
-		kept := strings.TrimRight(strings.SplitN(line[from:to], ",", 2)[0], " ")
-		m.lines[list.Line-1] = line[:from] + kept + line[to:]
-		return m.set(first, value)
-	}
-	for _, one := range rest {
-		if one.Line == first.Line || !strings.HasPrefix(strings.TrimSpace(m.lines[one.Line-1]), "-") {
-			return false
-		}
-		m.gone[one.Line-1] = true
-	}
-	return m.set(first, value)
+	return m.insert(node, "matchPolicy", "Equivalent")
 }
 
 var patchedVersions = regexp.MustCompile(`/rules(/[^/]+(/apiVersions(/[^/]+)?)?)?$`)
@@ -303,7 +271,7 @@ func (m *manifest) patch(node *yaml.Node) {
 		!says(value, m.Old.Version) || len(m.served.servers) == 0 {
 		return
 	}
-	m.Note(fmt.Sprintf("%s:%d", m.name, node.Line), "patches the versions of a webhook's rule by its place: if it is one "+
+	m.Note(m.place(node), "patches the versions of a webhook's rule by its place: if it is one "+
 		"of %s, the rule has to list the version that the webhook's path names", strings.Join(m.Request.Kinds, ", "))
 }
 

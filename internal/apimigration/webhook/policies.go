@@ -4,7 +4,6 @@
 package webhook
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -32,7 +31,7 @@ func (m *manifest) matched(node *yaml.Node) {
 		if len(about) == 0 {
 			continue
 		}
-		place := fmt.Sprintf("%s:%d", m.name, rules.Line)
+		place := m.place(rules)
 		if len(m.Successions) > 0 {
 			m.Note(place, "matches %s of %s: the new resource needs a rule of its own, and its objects are not checked "+
 				"without it", strings.Join(m.Request.Kinds, ", "), m.Old.Name())
