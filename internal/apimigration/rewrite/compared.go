@@ -27,7 +27,7 @@ func (s *importers) editComparing(pkg *project.Package, file *project.File) erro
 		i.edits, why = append(i.edits, edits...), "uses the clients of the new version"
 	}
 	i.acceptBoth()
-	text := []byte(source.Splice(file.Source, 0, len(file.Source), i.edits))
+	text := []byte(wrapped(source.Splice(file.Source, 0, len(file.Source), i.edits)))
 	return s.rewrite(file, text, i.q, nil, why)
 }
 
@@ -46,18 +46,24 @@ func (s *importers) styleIn(pkg *project.Package) string {
 // acceptBoth makes each comparison of an owner reference or a request with the old version accept the new one as well:
 // objects that are stored keep the apiVersion of their owners, and new objects have the new one. The parentheses keep
 // what the condition around means. It comes after the other edits, because it repeats what they make of the subject.
+// Lines that become too long are broken later, see wrapped.
 func (i *importer) acceptBoth() {
 	name := func() string { return i.q.name(layout.NewPackage) }
+	marked := map[token.Pos]bool{}
 	for _, one := range i.uses.Comparisons(i.pkg)[i.file] {
 		if one.Expr == nil {
-			i.insert(one.Old.End(), ", "+one.New(name, i.asEdited))
+			i.insert(one.Old.End(), ","+innerBreak+" "+one.New(name, i.asEdited))
 			continue
 		}
-		or := " || "
+		or := " ||" + innerBreak + " "
 		if one.Expr.Op == token.NEQ {
-			or = " && "
+			or = " &&" + innerBreak + " "
 		}
 		other := strings.Join([]string{i.asEdited(one.Subject), one.Expr.Op.String(), one.New(name, i.asEdited)}, " ")
+		if !i.markOperators(one.Expr, marked) {
+			i.insert(one.Expr.End(), or+other)
+			continue
+		}
 		i.insert(one.Expr.Pos(), "(")
 		i.insert(one.Expr.End(), or+other+")")
 	}

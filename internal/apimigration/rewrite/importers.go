@@ -138,7 +138,7 @@ func (s *importers) editImporter(pkg *project.Package, file *project.File, specs
 	}
 	i.acceptBoth()
 	s.changed = append(s.changed, i.signatures()...)
-	text := []byte(source.Splice(file.Source, 0, len(file.Source), i.edits))
+	text := []byte(wrapped(source.Splice(file.Source, 0, len(file.Source), i.edits)))
 	return s.rewrite(file, text, i.q, map[string]string{s.Old.Package.Path: i.style}, "uses what has moved")
 }
 
