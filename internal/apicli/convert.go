@@ -123,16 +123,16 @@ func showConversion(streams Streams, output string, plan *convert.Plan) error {
 		if spoke.Skipped != "" {
 			fmt.Fprintf(out, ": nothing is written, %s", spoke.Skipped)
 		}
-		fmt.Fprintf(out, "\n  %d fields are rote\n", len(spoke.Rote))
+		fmt.Fprintf(out, "\n  %s rote\n", counted(len(spoke.Rote), "field is", "fields are"))
 		for _, field := range spoke.Rote {
 			fmt.Fprintf(out, "    %s\t%s\n", field.Path, field.How)
 		}
-		fmt.Fprintf(out, "  %d fields differ\n", len(spoke.Differing))
+		fmt.Fprintf(out, "  %s\n", counted(len(spoke.Differing), "field differs", "fields differ"))
 		for _, field := range spoke.Differing {
 			fmt.Fprintf(out, "    %s\t%s\n", field.Path, field.How)
 		}
 		if len(spoke.Empty) > 0 {
-			fmt.Fprintf(out, "  missing or empty values change in %d fields\n", len(spoke.Empty))
+			fmt.Fprintf(out, "  missing or empty values change in %s\n", counted(len(spoke.Empty), "field", "fields"))
 		}
 		for _, field := range spoke.Empty {
 			fmt.Fprintf(out, "    %s\t%s\n", field.Path, field.How)
@@ -163,4 +163,12 @@ func showConversion(streams Streams, output string, plan *convert.Plan) error {
 		fmt.Fprintf(streams.Err, "Next: %s\n", command)
 	}
 	return nil
+}
+
+// counted is a number with the word for it.
+func counted(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
 }

@@ -53,6 +53,11 @@ func TestWhatDiffersFailsTheTestUntilItIsWritten(t *testing.T) {
 		switch content, ok := before[name]; {
 		case !ok && name != "api/internal/preserve/preserve.go":
 			fmt.Fprintf(&written, "-- %s --\n%s", name, after[name])
+			for line := range strings.Lines(after[name]) {
+				if len(line) > len("\n")+120 { // the linters that kubebuilder sets up refuse it
+					t.Errorf("%s has a long line: %s", name, line)
+				}
+			}
 		case ok && content != after[name]:
 			t.Errorf("%s has changed", name)
 		}

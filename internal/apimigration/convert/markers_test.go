@@ -39,3 +39,18 @@ func TestKeysOfListsAreReadWhereControllerToolsReadsThem(t *testing.T) {
 		}
 	}
 }
+
+func TestManyKeysAreOnLinesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	short := map[string][]string{"spec.parts": {"name"}, "spec.ports": {"port", "protocol"}}
+	const want = `preserve.Keys{"spec.parts": {"name"}, "spec.ports": {"port", "protocol"}}`
+	if got := keysLiteral("preserve", short); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	long := map[string][]string{"spec.template.spec.containers": {"name"}, "spec.template.spec.containers[].ports": {"containerPort"}}
+	const lines = "preserve.Keys{\n\"spec.template.spec.containers\": {\"name\"},\n" +
+		"\"spec.template.spec.containers[].ports\": {\"containerPort\"},\n}"
+	if got := keysLiteral("preserve", long); got != lines {
+		t.Errorf("got %s, want %s", got, lines)
+	}
+}

@@ -29,6 +29,11 @@ func TestTwoTypesThatDifferAreConvertedInOnePlace(t *testing.T) {
 	if diff := cmp.Diff(want, got.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	for _, field := range []string{"timeout", "interval", "pauses", "byName", "delay"} {
+		if strings.Count(code, `return fmt.Errorf("convert `+field+`: %w", err)`) != 2 {
+			t.Errorf("an error does not name %s:\n%s", field, code)
+		}
+	}
 	out, err := fixture.Output(t, dir, "go", "test", "-run", "Pump", "./api/v1")
 	if err == nil || !strings.Contains(out, "v1 to v2 and back, without the annotation: spec.stages[].delay: ") {
 		t.Errorf("what is not filled in does not fail the test: %v\n%s", err, out)

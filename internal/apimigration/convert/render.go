@@ -36,7 +36,8 @@ type renderer struct {
 	spoke, hub *types.Package
 	version    string // of the hub, as part of names: V2
 	imports    *imports
-	loops      int // around the statement that is being written
+	loops      int    // around the statement that is being written
+	field      string // which it converts, as JSON calls it in the source
 	out        strings.Builder
 }
 
@@ -144,6 +145,21 @@ func (r *renderer) line(depth int, format string, args ...any) {
 	fmt.Fprintf(&r.out, strings.Repeat("\t", depth)+format+"\n", args...)
 }
 
+// comment begins a declaration with a comment, in lines of usual length.
+func (r *renderer) comment(format string, args ...any) {
+	const longest = 120
+	line := "//"
+	r.out.WriteString("\n")
+	for word := range strings.FieldsSeq(fmt.Sprintf(format, args...)) {
+		if len(line)+len(" ")+len(word) > longest {
+			r.line(0, "%s", line)
+			line = "//"
+		}
+		line += " " + word
+	}
+	r.line(0, "%s", line)
+}
+
 // functions writes those that the package lacks: those of a pair next to each other, and what a person fills in last.
 func (r *renderer) functions(pairs []*pair) {
 	for _, byHand := range []bool{false, true} {
@@ -168,18 +184,22 @@ func (r *renderer) function(p *pair, d direction) {
 		result = " error"
 	}
 	if p.byHand {
-		r.line(0, "\n// %s converts %s to %s of %s. out is empty before. It is called for", f.name, short(from), short(to), target)
+		r.comment("%s converts %s to %s of %s. out is empty before. It is called for", f.name, short(from), short(to), target)
 		r.line(0, "//")
 		for _, use := range p.uses {
 			r.line(0, "//\t%s", use)
 		}
 	} else {
-		r.line(0, "\n// %s converts %s to %s. out is empty before, and shares memory with in afterwards.",
-			f.name, short(from), target)
+		r.comment("%s converts %s to %s. out is empty before, and shares memory with in afterwards.", f.name, short(from),
+			target)
 	}
 	r.line(0, "func %s(in *%s, out *%s)%s {", f.name, r.typ(from), r.typ(to), result)
 	for _, m := range p.matches {
 		in, out := d.selectors(m)
+		r.field = m.hub.json
+		if d == toHub {
+			r.field = m.spoke.json
+		}
 		r.assign(m.route, d, in, out, 1)
 	}
 	r.todo(p, d)
@@ -241,7 +261,11 @@ func (r *renderer) assign(way *route, d direction, in, out string, depth int) {
 			return
 		}
 		r.line(depth, "if err := %s(%s, %s); err != nil {", f.name, address(in), address(out))
-		r.line(depth+1, "return err")
+		if way.call.byHand { // what a person writes there knows neither the field nor its struct
+			r.line(depth+1, "return %s.Errorf(\"convert %s: %%w\", err)", r.imports.name("fmt", "fmt"), r.field)
+		} else {
+			r.line(depth+1, "return err")
+		}
 		r.line(depth, "}")
 	case wayPointer, waySlice, wayMap:
 		r.line(depth, "if %s != nil {", in)

@@ -251,15 +251,15 @@ func execute(text string, n names) (string, error) {
 }
 
 func keysLiteral(pkg string, keys map[string][]string) string {
-	var out strings.Builder
-	out.WriteString(pkg + ".Keys{")
-	for n, path := range slices.Sorted(maps.Keys(keys)) {
-		if n > 0 {
-			out.WriteString(", ")
-		}
-		fmt.Fprintf(&out, "%q: {\"%s\"}", path, strings.Join(keys[path], `", "`))
+	var entries []string
+	for _, path := range slices.Sorted(maps.Keys(keys)) {
+		entries = append(entries, fmt.Sprintf("%q: {\"%s\"}", path, strings.Join(keys[path], `", "`)))
 	}
-	return out.String() + "}"
+	const longest = 80 // what stands before it is short
+	if line := strings.Join(entries, ", "); len(line) <= longest {
+		return pkg + ".Keys{" + line + "}"
+	}
+	return pkg + ".Keys{\n" + strings.Join(entries, ",\n") + ",\n}"
 }
 
 // lower makes an unexported name of an exported one: widget of Widget, dnsRecord of DNSRecord.

@@ -39,8 +39,8 @@ func (k *kept) leaveOut() {
 	}
 }
 
-// ThroughJSON gives to, an empty object of the same type, what a client decodes of from: what omitempty omits in JSON is
-// nil there, though it may be an empty list in memory.
+// ThroughJSON gives to, an empty object of the same type, what a client decodes of from: what omitempty omits in JSON
+// is nil there, though it may be an empty list in memory.
 func ThroughJSON(from, to metav1.Object) error {
 	content, err := json.Marshal(from)
 	if err != nil {
