@@ -84,6 +84,9 @@ was found, but some objects are encrypted, cannot be decoded, or belong to a res
 			if isPattern(f.snapshot) {
 				return env.auditAll(command, f)
 			}
+			if command.Flags().Changed(clusters.Parallel) {
+				return exit.Usage(command, fmt.Errorf("--%s needs a pattern as --snapshot", clusters.Parallel))
+			}
 			return env.audit(command, f, source)
 		},
 	}

@@ -199,6 +199,7 @@ func TestMistakesInAPatternOfSnapshotsAreTwoLines(t *testing.T) {
 		{[]string{"--snapshot=" + folder + "/["}, "error: read pattern \"" + folder + "/[\": syntax error in pattern\n" + help},
 		{[]string{"--snapshot=*.db", "--context=a"}, "error: --context names one cluster, but --snapshot is a pattern: use " +
 			"--current\n" + help},
+		{[]string{"--snapshot=a.db", "--parallel=3"}, "error: --parallel needs a pattern as --snapshot\n" + help},
 		{[]string{"--snapshot=*.db", "--stale"}, "error: --stale and --output=html need a single snapshot, but --snapshot is " +
 			"a pattern\n" + help},
 	} {
