@@ -73,13 +73,14 @@ func wrappedLine(line, more string) string {
 			}
 		}
 		if at >= 0 {
+			ending := endingOf(line)
 			indent := line[:len(line)-len(strings.TrimLeft(line, "\t"))] + more
 			rest := indent + strings.TrimLeft(line[at+len(mark):], " ")
 			if mark == innerBreak { // what comes after the comparison does not stand in the line of its second half
-				rest = endedAt(rest, outerBreak, indent)
+				rest = endedAt(rest, outerBreak, ending+indent)
 			}
 			var out strings.Builder
-			out.WriteString(strings.TrimRight(unmarked(line[:at]), " ") + "\n")
+			out.WriteString(strings.TrimRight(unmarked(line[:at]), " ") + ending)
 			for next := range strings.Lines(rest) {
 				out.WriteString(wrappedLine(next, ""))
 			}
@@ -89,13 +90,21 @@ func wrappedLine(line, more string) string {
 	return plain
 }
 
-// endedAt ends a line at the first mark, if there is one and code comes after it.
-func endedAt(line, mark, indent string) string {
+// endingOf is how a line ends: LF or CRLF. gofmt does not format files with CRLF line endings.
+func endingOf(line string) string {
+	if strings.HasSuffix(line, "\r\n") {
+		return "\r\n"
+	}
+	return "\n"
+}
+
+// endedAt puts a line ending at the first mark, if there is one and code comes after it.
+func endedAt(line, mark, ending string) string {
 	head, tail, found := strings.Cut(line, mark)
 	if !found || strings.TrimSpace(unmarked(tail)) == "" {
 		return line
 	}
-	return strings.TrimRight(head, " ") + "\n" + indent + strings.TrimLeft(tail, " ")
+	return strings.TrimRight(head, " ") + ending + strings.TrimLeft(tail, " ")
 }
 
 func unmarked(line string) string {
