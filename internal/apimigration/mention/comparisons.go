@@ -30,22 +30,27 @@ type Comparison struct {
 // Comparisons finds, by file, the comparisons of a package that are about kinds that move, in files that use the new
 // names. A comparison of anything else than an owner reference or an admission request is not among them: where its
 // version comes from is not known. Neither is one in code that names the new version already, because that code treats
-// the versions differently.
+// the versions differently. In the old version's own package New is a text, since the package cannot import the new one.
 func (s *Reader) Comparisons(pkg *project.Package) map[*project.File][]Comparison {
-	if s.InPlace() || len(s.Successions) > 0 || pkg == s.Old.Package {
-		return nil // the owners are other objects, or their author decides
+	isOwn := pkg == s.Old.Package
+	if s.InPlace() || len(s.Successions) > 0 || isOwn && s.MovesOnlyImporters() {
+		return nil // the owners are other objects, or their author decides, or the package stays as it is
 	}
 	if known, ok := s.compared[pkg]; ok {
 		return known
 	}
 	all := map[*project.File][]Comparison{}
 	for _, file := range pkg.Files {
-		if !file.Generated && s.Consumes(file) {
-			reader := codeReader{Reader: s, pkg: pkg, file: file}
-			for _, decl := range file.Syntax.Decls {
-				if found := reader.comparisonsIn(decl); len(found) > 0 {
-					all[file] = append(all[file], found...)
-				}
+		if file.Generated || isOwn && file.Test || !isOwn && !s.Consumes(file) {
+			continue
+		}
+		reader := codeReader{Reader: s, pkg: pkg, file: file}
+		for _, decl := range file.Syntax.Decls {
+			if isOwn && !s.isConcerned(file, decl) {
+				continue
+			}
+			if found := reader.comparisonsIn(decl); len(found) > 0 {
+				all[file] = append(all[file], found...)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
@@ -38,11 +39,17 @@ func ofPackage(code string) Again {
 // oldIn recognises an expression that says the old version and nothing else, and never changes.
 func (r codeReader) oldIn(expr ast.Expr) (old, bool) {
 	expr = ast.Unparen(expr)
+	if r.pkg == r.Old.Package {
+		return old{again: literally(strconv.Quote(r.Group + "/" + r.Version))}, r.anchorOf(expr) != nil && r.goesAlong(expr)
+	}
 	if isGroupVersion(r.file.Info.TypeOf(expr)) {
 		again, ok := r.oldStruct(expr)
 		return old{again: again}, ok
 	}
 	if anchor := r.anchorOf(expr); anchor != nil {
+		if r.becomesNew(expr) {
+			return old{again: literally(strconv.Quote(r.Old.Name()))}, true
+		}
 		return old{again: ofPackage(anchor.Name + ".String()")}, true
 	}
 	if field, ok := expr.(*ast.SelectorExpr); ok && field.Sel.Name == "Version" {
@@ -62,13 +69,18 @@ func (r codeReader) oldIn(expr ast.Expr) (old, bool) {
 	return old{}, false
 }
 
-// anchorIn is the GroupVersion or SchemeGroupVersion of the old version that a selector names.
+// anchorIn is the GroupVersion or SchemeGroupVersion of the old version that an expression names.
 func (r codeReader) anchorIn(expr ast.Expr) *split.Declaration {
-	selector, ok := ast.Unparen(expr).(*ast.SelectorExpr)
-	if !ok {
+	var name *ast.Ident
+	switch expr := ast.Unparen(expr).(type) {
+	case *ast.SelectorExpr:
+		name = expr.Sel
+	case *ast.Ident: // in the package itself
+		name = expr
+	default:
 		return nil
 	}
-	d := r.Graph.Owner(r.file.Info.Uses[selector.Sel])
+	d := r.Graph.Owner(r.file.Info.Uses[name])
 	if d == nil || r.DestinationOf(d) != split.Anchor || d.Name != "GroupVersion" && d.Name != "SchemeGroupVersion" {
 		return nil
 	}
@@ -212,7 +224,47 @@ func (r codeReader) anchorOf(expr ast.Expr) *split.Declaration {
 			if held := r.heldBy(r.pkg, variable); held.expr != nil {
 				return codeReader{r.Reader, r.pkg, held.file}.anchorOf(held.expr)
 			}
+			return r.anchorOfExported(variable)
+		}
+	case *ast.SelectorExpr:
+		if variable, ok := r.file.Info.Uses[expr.Sel].(*types.Var); ok {
+			return r.anchorOfExported(variable)
 		}
 	}
 	return nil
+}
+
+// anchorOfExported is the anchor whose String an exported variable holds, by the code of the whole project.
+func (r codeReader) anchorOfExported(variable *types.Var) *split.Declaration {
+	held, in := r.heldByExported(variable)
+	if _, ok := held.expr.(*ast.CallExpr); !ok {
+		return nil
+	}
+	return codeReader{r.Reader, in, held.file}.anchorOf(held.expr)
+}
+
+// becomesNew reports whether an expression is a variable of the old version's package that importers find in the new
+// one's from now on, where it says the new version.
+func (r codeReader) becomesNew(expr ast.Expr) bool {
+	selector, ok := expr.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	d := r.Graph.Owner(r.file.Info.Uses[selector.Sel])
+	return d != nil && r.HomeOf(d, layout.Importer) == layout.NewPackage
+}
+
+// goesAlong reports whether an expression in the old version's package says the version of the package that its code is
+// in, wherever it goes: it names no variable of the package, or one that goes the same way.
+func (r codeReader) goesAlong(expr ast.Expr) bool {
+	name, ok := expr.(*ast.Ident)
+	if !ok {
+		return true
+	}
+	d := r.Graph.Owner(r.file.Info.Uses[name])
+	if d == nil || d.Anchor {
+		return true
+	}
+	user := r.DeclarationAt(name.Pos())
+	return user != nil && r.DestinationOf(d) == r.DestinationOf(user)
 }

@@ -95,19 +95,32 @@ func (s *Reader) textOf(file *project.File, node ast.Node) string {
 func (s *Reader) UsesInOldPackage() (found []finding.Finding) {
 	for _, d := range s.Graph.Declarations {
 		moves := s.DestinationOf(d) == split.New
-		if !moves && (s.DestinationOf(d) != split.Stay || d.What == "type" && s.isStaying(d.Name)) {
+		if !s.isAboutMoves(d) {
 			continue
 		}
 		for _, part := range d.Parts {
 			s.EachUse(part.File, part.Nodes(), func(ident *ast.Ident, used *split.Declaration) {
 				if used != d && s.DestinationOf(used) == split.Anchor && !used.AddsToScheme() &&
-					(!moves || s.IsCompared(part.File, ident)) {
+					(!moves || s.IsCompared(part.File, ident)) && !s.IsSettled(s.Old.Package, part.File, ident) {
 					found = append(found, s.Use(part.File, ident, used, moves)...)
 				}
 			})
 		}
 	}
 	return found
+}
+
+// isAboutMoves reports whether a declaration moves, or stays without being a kind that stays.
+func (s *Reader) isAboutMoves(d *split.Declaration) bool {
+	return s.DestinationOf(d) == split.New ||
+		s.DestinationOf(d) == split.Stay && (d.What != "type" || !s.isStaying(d.Name))
+}
+
+// isConcerned reports whether a piece of code of the old version's package declares something like that.
+func (s *Reader) isConcerned(file *project.File, decl ast.Decl) bool {
+	return slices.ContainsFunc(s.OwnersOf(file, decl), func(d *split.Declaration) bool {
+		return d != nil && s.isAboutMoves(d)
+	})
 }
 
 // tellsVersion reports whether the value of a declaration says which version it is of.

@@ -8,6 +8,8 @@ import (
 	"go/token"
 	"go/types"
 
+	"golang.org/x/tools/go/ast/astutil"
+
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
@@ -88,6 +90,9 @@ func (a *assignments) change(file *project.File, expr ast.Expr) {
 	for {
 		switch of := ast.Unparen(expr).(type) {
 		case *ast.SelectorExpr:
+			if variable, ok := file.Info.Uses[of.Sel].(*types.Var); ok && !variable.IsField() && carriesVersion(variable.Type()) {
+				a.changed[keyOf(variable)] = true // of another package
+			}
 			expr = of.X
 			continue
 		case *ast.Ident:
@@ -110,6 +115,34 @@ func (s *Reader) heldBy(pkg *project.Package, variable *types.Var) placed {
 		return placed{}
 	}
 	return held
+}
+
+// heldByExported is what an exported variable of a package of the project holds, and the package; no expression if any
+// code of the project may change it, or if another variable is declared with it.
+func (s *Reader) heldByExported(variable *types.Var) (held placed, in *project.Package) {
+	if variable.Pkg() == nil || !variable.Exported() || variable.Parent() != variable.Pkg().Scope() {
+		return placed{}, nil
+	}
+	key := keyOf(variable)
+	for _, pkg := range s.Project.Packages {
+		read := s.assignmentsIn(pkg)
+		if read.changed[key] {
+			return placed{}, nil
+		}
+		if initial, ok := read.initial[key]; ok && in == nil {
+			held, in = initial, pkg
+		}
+	}
+	if in == nil {
+		return placed{}, nil
+	}
+	path, _ := astutil.PathEnclosingInterval(held.file.Syntax, held.expr.Pos(), held.expr.End())
+	for _, node := range path {
+		if spec, ok := node.(*ast.ValueSpec); ok && len(spec.Names) == 1 {
+			return held, in
+		}
+	}
+	return placed{}, nil
 }
 
 // usesOf are the uses of an object in a package, in the order of the files.

@@ -17,6 +17,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
 
@@ -40,6 +41,8 @@ type caseOptions struct {
 	Unexported string   `json:"unexported,omitempty"`
 	Consumers  []string `json:"consumers,omitempty"`
 	Strings    string   `json:"strings,omitempty"`
+	// Assign is where declarations go, by name.
+	Assign map[string]split.Destination `json:"assign,omitempty"`
 	// First is a plan that is carried out before.
 	First *caseOptions `json:"first,omitempty"`
 	// Remedy is the change that the blocker proposes. With it, a plan for the same code has no blocker.
@@ -53,7 +56,7 @@ func (o caseOptions) request(t *testing.T) request.Request {
 		t.Fatalf("the project is %q, want guide or kubebuilder", o.Project)
 	}
 	asked.To, asked.ToKind = cmp.Or(o.To, asked.To), o.ToKind
-	asked.Shared, asked.Old, asked.Strings = o.Shared, o.Old, o.Strings
+	asked.Shared, asked.Old, asked.Strings, asked.Assign = o.Shared, o.Old, o.Strings, o.Assign
 	asked.Unexported = cmp.Or(o.Unexported, asked.Unexported)
 	if o.Kinds != nil {
 		asked.Kinds = o.Kinds

@@ -128,15 +128,15 @@ func edit(ctx context.Context, l *layout.Layout) (*edits, error) {
 		all.Report.Add(one.Report)
 		return err
 	}
-	created, whole, err := rewrite.Create(l)
+	uses := mention.NewReader(l)
+	created, whole, err := rewrite.Create(l, uses)
 	if err := add(created, err); err != nil {
 		return nil, err
 	}
-	uses := mention.NewReader(l)
 	reread := changeset.Set{}
 	for _, step := range []func(*layout.Layout, changeset.Set) (changeset.Result, error){
 		func(l *layout.Layout, before changeset.Set) (changeset.Result, error) {
-			return rewrite.Old(l, before, whole)
+			return rewrite.Old(l, before, whole, uses)
 		},
 		rewrite.Tests,
 		func(l *layout.Layout, before changeset.Set) (changeset.Result, error) {

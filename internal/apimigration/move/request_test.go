@@ -11,6 +11,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/mention"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/rewrite"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
@@ -56,7 +57,8 @@ func TestPackageCommentsAndCodeNextToThemAreBothThere(t *testing.T) {
 	code := fixture.Archive(t, "testdata/package-comments.txtar")
 	code["doc.go"] = fixture.Read(t, dir, v1+"doc.go") + code["doc.go"]
 	fixture.Write(t, filepath.Join(dir, v1), code)
-	result, _, err := rewrite.Create(layoutOn(t, dir, guideRequest))
+	guide := layoutOn(t, dir, guideRequest)
+	result, _, err := rewrite.Create(guide, mention.NewReader(guide))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +81,8 @@ func TestPackageCommentsAndCodeNextToThemAreBothThere(t *testing.T) {
 	}
 	asked := guideRequest
 	asked.ToKind = "Package"
-	if result, _, err = rewrite.Create(layoutOn(t, dir, asked)); err != nil {
+	guide = layoutOn(t, dir, asked)
+	if result, _, err = rewrite.Create(guide, mention.NewReader(guide)); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(result.Blockers, func(f finding.Finding) bool {

@@ -7,9 +7,11 @@ import (
 	"go/ast"
 	"go/token"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/mention"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 )
@@ -51,22 +53,42 @@ func (i *importer) acceptBoth() {
 	name := func() string { return i.q.name(layout.NewPackage) }
 	marked := map[token.Pos]bool{}
 	for _, one := range i.uses.Comparisons(i.pkg)[i.file] {
-		if one.Expr == nil {
-			i.insert(one.Old.End(), ","+innerBreak+" "+one.New(name, i.asEdited))
-			continue
-		}
-		or := " ||" + innerBreak + " "
-		if one.Expr.Op == token.NEQ {
-			or = " &&" + innerBreak + " "
-		}
-		other := strings.Join([]string{i.asEdited(one.Subject), one.Expr.Op.String(), one.New(name, i.asEdited)}, " ")
-		if !i.markOperators(one.Expr, marked) {
-			i.insert(one.Expr.End(), or+other)
-			continue
-		}
-		i.insert(one.Expr.Pos(), "(")
-		i.insert(one.Expr.End(), or+other+")")
+		i.edits = append(i.edits, i.accept(i.file, one, i.asEdited(one.Subject), one.New(name, i.asEdited), marked)...)
 	}
+}
+
+// accept are the edits that make a comparison accept another version as well. subject is the text of what is compared.
+func (s *editing) accept(file *project.File, one mention.Comparison, subject, version string,
+	marked map[token.Pos]bool) []source.Edit {
+	if one.Expr == nil {
+		return []source.Edit{source.Insert(s.Project.Offset(one.Old.End()), ","+innerBreak+" "+version)}
+	}
+	or := " ||" + innerBreak + " "
+	if one.Expr.Op == token.NEQ {
+		or = " &&" + innerBreak + " "
+	}
+	other := or + strings.Join([]string{subject, one.Expr.Op.String(), version}, " ")
+	edits, isOperand := s.markOperators(file, one.Expr, marked)
+	if isOperand {
+		edits, other = append(edits, source.Insert(s.Project.Offset(one.Expr.Pos()), "(")), other+")"
+	}
+	return append(edits, source.Insert(s.Project.Offset(one.Expr.End()), other))
+}
+
+// acceptOther are the edits that make comparisons in the old version's package accept the other version, in the code that
+// stays and in the code that goes to the new package. edits are the others of the file. See wrapped.
+func (s *editing) acceptOther(uses *mention.Reader, file *project.File, viewer layout.Home, edits []source.Edit) []source.Edit {
+	version := s.Group + "/" + s.Version
+	if viewer == layout.NewPackage {
+		version = s.Old.Name()
+	}
+	var more []source.Edit
+	marked := map[token.Pos]bool{}
+	for _, one := range uses.Comparisons(s.Old.Package)[file] {
+		subject := source.Splice(file.Source, s.Project.Offset(one.Subject.Pos()), s.Project.Offset(one.Subject.End()), edits)
+		more = append(more, s.accept(file, one, subject, strconv.Quote(version), marked)...)
+	}
+	return more
 }
 
 // asEdited is the text of a piece of code with the edits so far, and more.

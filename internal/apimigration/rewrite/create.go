@@ -14,6 +14,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/mention"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
@@ -22,6 +23,7 @@ import (
 // creation is the step that creates packages.
 type creation struct {
 	*editing
+	uses  *mention.Reader
 	whole map[*project.File]bool
 	// registered are the kinds and lists that code which is copied registers, by their names in the new version.
 	registered map[string]bool
@@ -29,8 +31,8 @@ type creation struct {
 
 // Create writes the new version and the shared packages, file by file after the old version's own. It also returns the
 // files whose code all goes into one package that is created.
-func Create(l *layout.Layout) (changeset.Result, map[*project.File]bool, error) {
-	s := &creation{editing: begin(l, nil), whole: map[*project.File]bool{}, registered: map[string]bool{}}
+func Create(l *layout.Layout, uses *mention.Reader) (changeset.Result, map[*project.File]bool, error) {
+	s := &creation{editing: begin(l, nil), uses: uses, whole: map[*project.File]bool{}, registered: map[string]bool{}}
 	if l.MovesOnlyImporters() {
 		return s.Result, s.whole, nil
 	}
@@ -84,11 +86,12 @@ func (s *creation) createFile(from *project.File, to layout.Home) error {
 		edits = slices.Concat(s.copyEdits(from), edits, s.Unregistered(from, layout.NewPackage),
 			s.versionLiterals(from),
 			s.storageEdits(from, layout.NewPackage))
+		edits = append(edits, s.acceptOther(s.uses, from, to, edits)...)
 	}
 	if to == layout.SharedPackage || to == layout.InternalPackage {
 		edits = append(edits, source.WithoutScaffolding(s.Project.Fset, from.Syntax, from.Source)...)
 	}
-	body := s.extract(from, to, edits)
+	body := wrapped(s.extract(from, to, edits))
 	if body == "" {
 		if to != layout.NewPackage || s.InPlace() || s.Exists(to) || !describesPackage(from) {
 			return nil

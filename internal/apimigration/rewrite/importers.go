@@ -157,6 +157,9 @@ func (i *importer) owner(selector *ast.SelectorExpr) *split.Declaration {
 
 // noteUse reports a use of what says the version.
 func (i *importer) noteUse(selector *ast.SelectorExpr, d *split.Declaration, becomesNew bool) {
+	if i.isSettled(selector) {
+		return
+	}
 	i.Findings = append(i.Findings, i.uses.Use(i.file, selector, d, becomesNew)...)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/mention"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
@@ -21,11 +22,13 @@ import (
 type oldVersion struct {
 	*editing
 	whole map[*project.File]bool // see Create
+	uses  *mention.Reader
 }
 
 // Old changes the old version's package. It takes the files that Create has taken whole.
-func Old(l *layout.Layout, before changeset.Set, whole map[*project.File]bool) (changeset.Result, error) {
-	s := &oldVersion{editing: begin(l, before), whole: whole}
+func Old(l *layout.Layout, before changeset.Set, whole map[*project.File]bool,
+	uses *mention.Reader) (changeset.Result, error) {
+	s := &oldVersion{editing: begin(l, before), whole: whole, uses: uses}
 	if l.MovesOnlyImporters() {
 		return s.Result, nil
 	}
@@ -49,11 +52,12 @@ func (s *oldVersion) editOld() error {
 			edits = slices.Concat(edits, s.storageEdits(file, layout.OldPackage), s.deprecations(file),
 				s.definedTypes(file, q),
 				s.aliases(file, q), s.registrations(file), s.registerBeside(file))
+			edits = append(edits, s.acceptOther(s.uses, file, layout.OldPackage, edits)...)
 		}
 		if len(edits) == 0 {
 			continue
 		}
-		text := []byte(source.Splice(file.Source, 0, len(file.Source), edits))
+		text := []byte(wrapped(source.Splice(file.Source, 0, len(file.Source), edits)))
 		why := "uses what is shared; old names are deprecated"
 		if err := s.rewrite(file, text, q, s.removable(file), why); err != nil {
 			return err

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 )
 
 // Where a line goes on in the next one if it has become too long. These characters are of Unicode's private use, so that
@@ -25,8 +28,9 @@ const (
 
 // markOperators marks the places after the operators of the condition around a comparison, each once. It reports whether
 // the comparison is the operand of an operator, and so needs parentheses once it has one of its own.
-func (i *importer) markOperators(comparison ast.Expr, marked map[token.Pos]bool) (isOperand bool) {
-	ast.Inspect(i.file.Syntax, func(node ast.Node) bool {
+func (s *editing) markOperators(file *project.File, comparison ast.Expr,
+	marked map[token.Pos]bool) (edits []source.Edit, isOperand bool) {
+	ast.Inspect(file.Syntax, func(node ast.Node) bool {
 		if node == nil || node == comparison || node.Pos() > comparison.Pos() || node.End() < comparison.End() {
 			return false
 		}
@@ -39,11 +43,11 @@ func (i *importer) markOperators(comparison ast.Expr, marked map[token.Pos]bool)
 		if binary, ok := node.(*ast.BinaryExpr); ok && slices.Contains([]token.Token{token.LAND, token.LOR}, binary.Op) &&
 			!marked[binary.OpPos] {
 			marked[binary.OpPos] = true
-			i.insert(binary.OpPos+token.Pos(len(binary.Op.String())), outerBreak)
+			edits = append(edits, source.Insert(s.Project.Offset(binary.OpPos)+len(binary.Op.String()), outerBreak))
 		}
 		return true
 	})
-	return isOperand
+	return edits, isOperand
 }
 
 // wrapped is a text whose marked lines are broken where they are too long. gofmt indents what follows.
