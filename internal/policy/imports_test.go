@@ -125,6 +125,7 @@ var allowed = map[string][]string{
 	},
 	"internal/cli/checkpoint": {"migrate"},
 	"internal/cli/clusters":   {"internal/cli/arg", "internal/cli/exit", "internal/fleet", "internal/shell"},
+	"internal/cli/dashboard":  {"internal/cli/page", "internal/pace"},
 	"internal/cli/exit":       {"internal/inventory"},
 	"internal/cli/page": {"api/v1alpha1", "internal/cli/render", "internal/etcdaudit", "internal/printable",
 		"internal/upgrade"},
