@@ -17,7 +17,7 @@ import (
 
 // noOutput are the commands without -o, which have no data to write: a script for a shell, and processes of the
 // cluster.
-var noOutput = []string{"completion", "controller", "gate", "worker"}
+var noOutput = []string{"completion", "controller", "dashboard", "gate", "worker"}
 
 // commands are all commands that users can give.
 func commands(t *testing.T) []*cobra.Command {

@@ -97,6 +97,7 @@ Exit codes: 0 done or safe, 1 error, 2 unsafe or work left, 3 cannot be determin
 		newResumeCommand(env),
 		newCancelCommand(env),
 		newProgressCommand(env),
+		newDashboardCommand(env),
 		newWaitCommand(env),
 		newVersionCommand(env),
 		newCompletionCommand(env),

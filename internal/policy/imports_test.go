@@ -113,8 +113,9 @@ var allowed = map[string][]string{
 	"internal/apimigration/cmd/try-project": {"internal/apimigration/hint", "internal/apimigration/trial"},
 	"internal/cli": {
 		"api/v1alpha1", "internal/access", "internal/agreement", "internal/apipath", "internal/apiserver",
-		"internal/cli/arg", "internal/cli/checkpoint", "internal/cli/clusters", "internal/cli/exit", "internal/cli/page",
-		"internal/cli/records", "internal/cli/render", "internal/cli/screen", "internal/controller",
+		"internal/cli/arg", "internal/cli/checkpoint", "internal/cli/clusters", "internal/cli/dashboard",
+		"internal/cli/exit", "internal/cli/page", "internal/cli/records", "internal/cli/render",
+		"internal/cli/screen", "internal/controller",
 		"internal/controller/migration", "internal/controller/trigger", "internal/crd", "internal/crdupgrade",
 		"internal/etcdaudit", "internal/fleet", "internal/gate", "internal/install", "internal/inventory",
 		"internal/manifest", "internal/pace", "internal/printable", "internal/refusal", "internal/retire", "internal/shell",
