@@ -144,6 +144,12 @@ test-node: ## the image's pods on a whole node, as root (build tag "node"; docs/
 	go -C tools test ./image
 	$(call go_test,./test/node,-tags node -timeout 30m -count 1 -v)
 
+.PHONY: test-page
+test-page: ## the page of the dashboard in Chromium, with axe-core (build tag "page"; chromium and npm of Debian); screenshots in bin/page
+	go vet -tags page ./test/page
+	$(call go_test,./test/page,-tags page -timeout 20m -count 1,PAGE_SCREENSHOTS="$$PWD/bin/page")
+	@echo "screenshots: $$PWD/bin/page"
+
 .PHONY: chaos
 chaos: ## faults of all kinds for CHAOS_TIME, judged past the API servers, as root with nft (build tag "chaos"; docs/reliability.md)
 	@$(TESTBED_BUILD) $(CHAOS_BINARIES)

@@ -34,7 +34,7 @@ func OfAudit(r *etcdaudit.Report) View {
 	v := View{
 		Title: "What etcd holds", Time: r.ReadTime,
 		Sentence: strings.Join(strings.Fields(render.AuditSummary(r)), " "),
-		Columns: []Column{{Title: "Stored as"}, {Title: "Current"}, {Title: "Encoding"}, {Title: "Key"},
+		Columns: []Column{{Title: "Stored as"}, {Title: "Current"}, {Title: "Encoding", Narrow: true}, {Title: "Key"},
 			{Title: "Share"}, {Title: "Objects", Number: true}, {Title: "Bytes", Number: true}},
 		Shares: Shares{Of: "objects"},
 	}

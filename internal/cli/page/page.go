@@ -93,6 +93,8 @@ type Column struct {
 	Title string
 	// Number means that the cells are numbers, which are aligned on the right.
 	Number bool
+	// Narrow means that the cells are short.
+	Narrow bool
 }
 
 // Group is one table.

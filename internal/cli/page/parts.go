@@ -185,13 +185,24 @@ func region(name string, content markup) markup {
 func table(columns []Column, body markup) markup {
 	var head []markup
 	for _, c := range columns {
-		with := attributes{"scope", "col"}
-		if c.Number {
-			with = append(with, "class", "number")
-		}
-		head = append(head, element("th", with, text(c.Title)))
+		head = append(head, element("th", append(attributes{"scope", "col"}, c.class()...), text(c.Title)))
 	}
 	return element("table", nil, element("thead", nil, element("tr", nil, head...)), body)
+}
+
+// class returns the class of the head of a column, if it has one.
+func (c Column) class() attributes {
+	named := ""
+	if c.Number {
+		named = "number"
+	}
+	if c.Narrow {
+		named += " narrow"
+	}
+	if named == "" {
+		return nil
+	}
+	return class(named)
 }
 
 func tableRow(r Row, columns []Column) markup {
@@ -211,6 +222,9 @@ func tableRow(r Row, columns []Column) markup {
 		with := attributes(nil)
 		if len(names) > 0 {
 			with = class(names...)
+		}
+		if columns[i].Number && c.Text != "" { // narrow windows have no head
+			with = append(with, "data-label", columns[i].Title)
 		}
 		cells = append(cells, element("td", with, content))
 	}

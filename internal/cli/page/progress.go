@@ -28,7 +28,8 @@ func OfProgress(p render.Progress, cluster string, earlier []Change) View {
 	v := View{
 		Title: "Migrations of stored objects", Cluster: cluster, Time: p.Time, Verdict: p.Verdict, Sentence: p.Sentence,
 		Columns: []Column{{Title: "Status"}, {Title: "Versions"}, {Title: "Progress"}, {Title: "Objects", Number: true},
-			{Title: "Rate", Number: true}, {Title: "Time left", Number: true}, {Title: "Failed", Number: true},
+			{Title: "Rate", Number: true, Narrow: true}, {Title: "Time left", Number: true, Narrow: true},
+			{Title: "Failed", Number: true, Narrow: true},
 			{Title: "Safe"}},
 		Groups: []Group{
 			failed:  {ID: "failed", Title: "Failed", About: "The last run ended without success."},
