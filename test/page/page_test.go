@@ -151,6 +151,7 @@ func TestTheLivePage(t *testing.T) {
 			p.look(t, scheme, 1280, 1400)
 			p.value(t, `document.querySelectorAll('details').forEach(d => { d.open = true })`, nil)
 			p.accessible(t, script)
+			p.wait(t, `[...document.querySelectorAll('td .tag')].every(tag => tag.getClientRects().length === 1)`) // no word is broken
 			p.value(t, `document.querySelectorAll('details.failures, #group-current').forEach(d => { d.open = false })`, nil)
 			p.screenshot(t, "live-"+scheme)
 		})
