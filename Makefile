@@ -150,6 +150,12 @@ test-page: ## the page of the dashboard in Chromium, with axe-core (build tag "p
 	$(call go_test,./test/page,-tags page -timeout 20m -count 1,PAGE_SCREENSHOTS="$$PWD/bin/page")
 	@echo "screenshots: $$PWD/bin/page"
 
+.PHONY: test-readme
+test-readme: ## the commands of README.md, in a clone and in their order (build tag "readme")
+	@$(TESTBED_BUILD) $(DEMO_BINARIES)
+	go vet -tags readme ./test/readme
+	$(call go_test,./test/readme,-tags readme -timeout 30m -count 1 -v)
+
 .PHONY: chaos
 chaos: ## faults of all kinds for CHAOS_TIME, judged past the API servers, as root with nft (build tag "chaos"; docs/reliability.md)
 	@$(TESTBED_BUILD) $(CHAOS_BINARIES)

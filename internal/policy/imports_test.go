@@ -212,6 +212,7 @@ var allowed = map[string][]string{
 	"test/e2e":                     {"internal/testbed"},
 	"test/node":                    nil, // the tag "node" keeps its tests from go list
 	"test/page":                    nil, // the tag "page" keeps its tests from go list
+	"test/readme":                  nil, // the tag "readme" keeps its tests from go list
 
 	"internal/apimigration/convert/preserve": nil, // its source is copied into projects
 }
