@@ -148,7 +148,7 @@ func agreement(a *Agreement, now time.Time) markup {
 	for _, s := range states {
 		if a.Now[s] > 0 {
 			legend = append(legend, element("li", nil, swatch(stateTones[s]),
-				text(render.Count(int64(a.Now[s]))+" resources: "+words[s])))
+				text(render.Counted(int64(a.Now[s]), "resource")+": "+words[s])))
 		}
 	}
 	all := a.events()
@@ -156,7 +156,7 @@ func agreement(a *Agreement, now time.Time) markup {
 		events = append(events, element("li", class(string(e.State)), moment(e.Time), text(" "+e.sentence())))
 	}
 	if hidden := len(all) - len(events); hidden > 0 {
-		events = append(events, element("li", nil, text("and "+render.Count(int64(hidden))+" earlier changes")))
+		events = append(events, element("li", nil, text("and "+render.Counted(int64(hidden), "earlier change"))))
 	}
 	for _, s := range a.Servers {
 		servers = append(servers, element("tr", nil, element("th", attributes{"scope", "row"}, text(s.ID)),
@@ -252,6 +252,6 @@ func failures(r Row) markup {
 		items = append(items, element("li", nil, text("and "+render.Count(r.Others)+" more")))
 	}
 	return element("details", class("failures"),
-		element("summary", nil, text(render.Count(int64(len(r.Failures))+r.Others)+" objects that failed")),
+		element("summary", nil, text(render.Counted(int64(len(r.Failures))+r.Others, "object")+" that failed")),
 		element("ul", nil, items...))
 }

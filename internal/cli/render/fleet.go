@@ -181,7 +181,7 @@ func (f Fleet) Sentence() string {
 			parts[i] += " (" + clean(firstNames(g.names)) + ")"
 		}
 	}
-	return fmt.Sprintf("%s: %s.", counted(int64(len(f.Clusters)), strings.ToLower(f.What)), strings.Join(parts, ", "))
+	return fmt.Sprintf("%s: %s.", Counted(int64(len(f.Clusters)), strings.ToLower(f.What)), strings.Join(parts, ", "))
 }
 
 func firstNames(names []string) string {
@@ -191,8 +191,8 @@ func firstNames(names []string) string {
 	return fmt.Sprintf("%s and %s more", strings.Join(names[:few], ", "), Count(int64(len(names)-few)))
 }
 
-// counted returns a number with a noun in the right number.
-func counted(n int64, noun string) string {
+// Counted returns a number with a noun in the right number.
+func Counted(n int64, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}
@@ -204,7 +204,7 @@ func shareOf(n, all int, noun string) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s of %s", Count(int64(n)), counted(int64(all), noun))
+	return fmt.Sprintf("%s of %s", Count(int64(n)), Counted(int64(all), noun))
 }
 
 // CheckAnswer is the answer of check for one cluster.
@@ -254,7 +254,7 @@ func PlanAnswer(p Plan) FleetAnswer {
 			}
 		}
 		if n > 0 {
-			a.Left = shareOf(n, stored, "resource") + ", " + counted(objects, "object")
+			a.Left = shareOf(n, stored, "resource") + ", " + Counted(objects, "object")
 			break
 		}
 	}
@@ -283,7 +283,7 @@ func ProgressAnswer(p Progress) FleetAnswer {
 	}
 	a.Left = shareOf(left, len(p.Resources), "resource")
 	if missing := p.Total.Total - p.Total.Done; a.Left != "" && missing > 0 {
-		a.Left += ", " + counted(missing, "object")
+		a.Left += ", " + Counted(missing, "object")
 	}
 	if a.Reason == "" && p.Verdict != upgrade.Safe {
 		a.Reason = p.Sentence
@@ -324,16 +324,16 @@ func AuditAnswer(report *etcdaudit.Report) FleetAnswer {
 	}
 	switch {
 	case !report.Compared:
-		a.Left = counted(t.Objects, "object")
+		a.Left = Counted(t.Objects, "object")
 	case t.Stale > 0:
-		a.Left = fmt.Sprintf("%s of %s", Count(t.Stale), counted(t.Objects, "object"))
+		a.Left = fmt.Sprintf("%s of %s", Count(t.Stale), Counted(t.Objects, "object"))
 	case t.Undetermined > 0:
-		a.Left = fmt.Sprintf("%s of %s", Count(t.Undetermined), counted(t.Objects, "object"))
+		a.Left = fmt.Sprintf("%s of %s", Count(t.Undetermined), Counted(t.Objects, "object"))
 	}
 	for _, row := range report.Rows {
 		if row.Comparison == report.Comparison() &&
 			(row.Comparison == etcdaudit.IsStale || row.Comparison == etcdaudit.IsUndetermined) {
-			a.Reason = fmt.Sprintf("%s: %s as %s", row.Resource, counted(row.Objects, "object"), row.APIVersion)
+			a.Reason = fmt.Sprintf("%s: %s as %s", row.Resource, Counted(row.Objects, "object"), row.APIVersion)
 			break
 		}
 	}
