@@ -150,6 +150,11 @@ test-page: ## the page of the dashboard in Chromium, with axe-core (build tag "p
 	$(call go_test,./test/page,-tags page -timeout 20m -count 1,PAGE_SCREENSHOTS="$$PWD/bin/page")
 	@echo "screenshots: $$PWD/bin/page"
 
+.PHONY: screenshots
+screenshots: ## draw docs/dashboard.png in Chromium, as test-page does
+	PAGE_SCREENSHOTS="$$PWD/bin/page" go test -tags page -count 1 -run '^TestThePictureOfTheDocumentation$$' ./test/page
+	cp bin/page/documentation.png docs/dashboard.png && chmod 644 docs/dashboard.png
+
 .PHONY: test-readme
 test-readme: ## the commands of README.md, in a clone and in their order (build tag "readme")
 	@$(TESTBED_BUILD) $(DEMO_BINARIES)
