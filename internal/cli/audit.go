@@ -61,7 +61,8 @@ YAML or JSON:
   widgets.demo.example.com: v2
   secrets: v1
 
--o html writes a page that needs nothing besides itself, for a change ticket; it counts objects and names none.
+-o html writes a page that needs nothing besides itself, for a change ticket; it counts objects and names none. -o prometheus
+writes metrics in Prometheus' text format, for the textfile collector of its node exporter.
 
 If FILE of --snapshot is a pattern, such as 'snapshots/*.db', audit reads all files that match, and shows one row for each.
 They can only be compared with --current. The exit code is the first of 130, 1, 2 and 3 that any file has.
@@ -96,12 +97,13 @@ was found, but some objects are encrypted, cannot be decoded, or belong to a res
 	arg.Number(flags, &f.parallel, clusters.Parallel, 2, arg.Within[int]{Least: 1, Unit: "snapshots"},
 		"How many snapshots are read at the same time")
 	flags.BoolVar(&f.stale, "stale", false, "List the objects that are stored in another version than the current one")
-	arg.Output(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name, render.HTML)
+	arg.Output(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name, render.HTML,
+		render.Prometheus)
 	return command
 }
 
 func (env *environment) audit(command *cobra.Command, f *auditFlags, source etcdaudit.Source) error {
-	if f.stale && f.output == render.HTML {
+	if f.stale && f.countsOnly() {
 		return exit.Usage(command, fmt.Errorf("--stale and --output=%s exclude each other", f.output))
 	}
 	ctx := command.Context()
@@ -137,6 +139,11 @@ func (env *environment) audit(command *cobra.Command, f *auditFlags, source etcd
 	return auditCode(report)
 }
 
+// countsOnly reports whether the output counts the objects of one audit, and can neither name them nor show several.
+func (f *auditFlags) countsOnly() bool {
+	return f.output == render.HTML || f.output == render.Prometheus
+}
+
 // isPattern reports whether a path is a pattern, and not the name of a file.
 func isPattern(path string) bool {
 	if !strings.ContainsAny(path, `*?[`) {
@@ -154,9 +161,9 @@ func (env *environment) auditAll(command *cobra.Command, f *auditFlags) error {
 				name))
 		}
 	}
-	if f.stale || f.output == render.HTML {
-		return exit.Usage(command, errors.New("--stale and --output=html need a single snapshot, but --snapshot is a "+
-			"pattern"))
+	if f.stale || f.countsOnly() {
+		return exit.Usage(command, fmt.Errorf("--stale, --output=%s and --output=%s need a single snapshot, but --snapshot "+
+			"is a pattern", render.HTML, render.Prometheus))
 	}
 	files, err := filepath.Glob(f.snapshot)
 	if err != nil {

@@ -70,7 +70,7 @@ func TestAuditRefusesBadInputInTwoLines(t *testing.T) {
 			"kube-migrator audit --help"},
 		"no file of versions": {[]string{"--snapshot", text, "--current", "/none/file"}, "/none/file",
 			"kube-migrator audit --help"},
-		"an unknown format": {[]string{"--snapshot", text, "-o", "xml"}, "use table, wide, json, yaml, name or html",
+		"an unknown format": {[]string{"--snapshot", text, "-o", "xml"}, "use table, wide, json, yaml, name, html or prometheus",
 			"kube-migrator audit --help"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,6 +114,13 @@ func TestAuditComparesARealClusterWithWhatItsAPIServerSays(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, stdout); diff != "" || code != 2 || !strings.Contains(stderr, "Stale: 3 objects") {
 			t.Errorf("exit code %d, stderr %q, stdout (-want +got):\n%s", code, stderr, diff)
+		}
+	})
+	t.Run("metrics count what is stale", func(t *testing.T) {
+		code, stdout, _ := run("--kubeconfig", kubeconfig, "-o", "prometheus")
+		const series = `kube_migrator_audit_objects{resource="widgets.demo.example.com",stored="demo.example.com/v1",verdict="stale"} 3`
+		if code != 2 || !strings.Contains(stdout, series+"\n") {
+			t.Errorf("exit code %d, stdout\n%s", code, stdout)
 		}
 	})
 	t.Run("JSON and YAML are one document with the stale objects and all counts", func(t *testing.T) {
@@ -200,7 +207,7 @@ func TestMistakesInAPatternOfSnapshotsAreTwoLines(t *testing.T) {
 		{[]string{"--snapshot=*.db", "--context=a"}, "error: --context names one cluster, but --snapshot is a pattern: use " +
 			"--current\n" + help},
 		{[]string{"--snapshot=a.db", "--parallel=3"}, "error: --parallel needs a pattern as --snapshot\n" + help},
-		{[]string{"--snapshot=*.db", "--stale"}, "error: --stale and --output=html need a single snapshot, but --snapshot is " +
+		{[]string{"--snapshot=*.db", "--stale"}, "error: --stale, --output=html and --output=prometheus need a single snapshot, but --snapshot is " +
 			"a pattern\n" + help},
 	} {
 		code, out, errs := runAudit(t, c.args...)

@@ -137,6 +137,7 @@ func TestOneMistakeHasOnePhrasing(t *testing.T) {
 		"progress -w -o html":                           "--watch and --output=html exclude each other",
 		"check --explain -o html":                       "--explain and --output=html exclude each other",
 		"audit --snapshot=a --stale -o html":            "--stale and --output=html exclude each other",
+		"audit --snapshot=a --stale -o prometheus":      "--stale and --output=prometheus exclude each other",
 		"install --export --dry-run=client":             "--export and --dry-run exclude each other",
 		"pause widgets --all":                           "RESOURCE and --all exclude each other",
 		"audit --snapshot=a --etcd-endpoints=":          "--snapshot and --etcd-endpoints exclude each other",

@@ -167,7 +167,7 @@ func (env *environment) row(q inquiry, a *render.FleetAnswer, err error) (render
 		return row, err
 	case render.Wide:
 		show = a.Whole
-	case render.Table, render.Text, render.Name, render.HTML:
+	case render.Table, render.Text, render.Name, render.HTML, render.Prometheus:
 		if code == exit.Done || q.output == render.Name {
 			return row, nil
 		}

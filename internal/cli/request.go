@@ -151,7 +151,7 @@ func (env *environment) writeMigrations(output render.Format, all []v1alpha1.Sto
 		for i := 0; i < len(all) && err == nil; i++ {
 			_, err = fmt.Fprintln(env.Out, records.MigrationPrefix+all[i].Name)
 		}
-	case render.Text, render.Table, render.Wide, render.HTML:
+	case render.Text, render.Table, render.Wide, render.HTML, render.Prometheus:
 	}
 	if err != nil {
 		return fmt.Errorf("write StorageVersionMigrations: %w", err)

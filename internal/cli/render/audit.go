@@ -19,6 +19,8 @@ func Audit(w io.Writer, format Format, report *etcdaudit.Report) error {
 		return Data(w, format, report)
 	case Name:
 		return auditNames(w, report)
+	case Prometheus:
+		return AuditMetrics(w, report)
 	case Text, Table, Wide, HTML:
 	}
 	header := []string{"RESOURCE", "STORED", "ENCODING", "KEY", "OBJECTS"}

@@ -40,7 +40,7 @@ func (l *StaleList) Add(o etcdaudit.StaleObject) error {
 	case Name:
 		_, err := fmt.Fprintf(l.Out, "%s/%s\n", clean(o.Resource), clean(path))
 		return err
-	case Text, Table, Wide, HTML:
+	case Text, Table, Wide, HTML, Prometheus:
 	}
 	cells := []any{clean(o.Resource), clean(path), o.APIVersion, o.CurrentVersion}
 	format := staleColumns + "\n"

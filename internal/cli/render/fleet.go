@@ -94,7 +94,7 @@ func (f Fleet) Write(w io.Writer, format Format) error {
 			ExitCode int                     `json:"exitCode"`
 			Clusters map[string]FleetCluster `json:"clusters"`
 		}{f.Sentence(), f.ExitCode, clusters})
-	case Text, Table, Wide, HTML:
+	case Text, Table, Wide, HTML, Prometheus:
 	}
 	return f.table(w, format == Wide)
 }

@@ -26,6 +26,8 @@ const (
 	YAML  Format = "yaml"
 	Name  Format = "name"
 	HTML  Format = "html" // package page writes it
+	// Prometheus is the text format of metrics.
+	Prometheus Format = "prometheus"
 )
 
 // Data writes value as JSON (indented, one newline at the end) or YAML.
