@@ -240,7 +240,7 @@ func (s *Sweep) load(ctx context.Context) error {
 	}
 	if first.resourceVersion < max(loaded.Confirmed, loaded.Baseline) {
 		s.log.Warn("The collection's resourceVersion has gone backwards: etcd was restored from a backup, starting over",
-			"now", first.resourceVersion, "then", max(loaded.Confirmed, loaded.Baseline))
+			"before", max(loaded.Confirmed, loaded.Baseline), "now", first.resourceVersion)
 		s.update(func() { s.state.Restored = time.Now() })
 		return s.save(ctx)
 	}
