@@ -36,7 +36,7 @@ func TestStagesAreShownAndWrittenOnce(t *testing.T) {
 	for range 2 { // the second time nothing is another
 		out, complaint, code = call(t, "stages", "--from", "v1", "--to", "v2", "--out", dir, guideManifest)
 		if code != 0 || strings.Count(out, "wrote ") != 11 ||
-			!strings.HasPrefix(complaint, "warning: catalogsourceconfigs.operators.example.com: ") {
+			!strings.HasPrefix(complaint, "warning: catalogsourceconfigs.operators.example.com: fields that ") {
 			t.Fatalf("exit code %d: %s%s", code, out, complaint)
 		}
 	}

@@ -168,7 +168,9 @@ func (p *planner) manifests(ctx context.Context) error {
 		}
 		next := &shipped{upgraded.Text, upgraded.CRDs[0]}
 		if step.into == &p.add {
-			p.plan.Warnings = append(p.plan.Warnings, upgraded.Notes...)
+			for _, note := range upgraded.Notes { // a plan is about one CRD
+				p.plan.Warnings = append(p.plan.Warnings, strings.TrimPrefix(note, p.plan.CRD+": "))
+			}
 		}
 		// What is stored by the time that a version is removed, no manifest says: retire finds out.
 		if problems := next.crd.UpdateProblems(ctx, last.crd); len(problems) > 0 &&

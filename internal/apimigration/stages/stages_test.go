@@ -125,7 +125,7 @@ func TestAPlanWarnsOfConversionsAndOfWhatTheUpgradeChanges(t *testing.T) {
 			"v1 served storage"),
 		"conversion strategy None loses data: b": manifest("", "v2 served +b",
 			"v1 served storage"),
-		"things.example.com: fields that the schema does not name are kept as before": beta,
+		"fields that the schema does not name are kept as before": beta,
 	} {
 		plan, err := Make(t.Context(), Change{File: "a.yaml", CRD: text, From: "v1", To: "v2"})
 		if err != nil {
