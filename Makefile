@@ -156,7 +156,7 @@ screenshots: ## draw docs/dashboard.png in Chromium, as test-page does
 	cp bin/page/documentation.png docs/dashboard.png && chmod 644 docs/dashboard.png
 
 .PHONY: test-readme
-test-readme: ## the commands of README.md, in a clone and in their order (build tag "readme")
+test-readme: ## the commands of README.md, in a clone and in their order (build tag "readme"; FRESH=1: with modules in the cache, and nothing built)
 	@$(TESTBED_BUILD) $(DEMO_BINARIES)
 	go vet -tags readme ./test/readme
 	$(call go_test,./test/readme,-tags readme -timeout 30m -count 1 -v)

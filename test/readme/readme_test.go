@@ -161,12 +161,17 @@ func newUser(t *testing.T) *user {
 	for i, value := range strings.Split(strings.TrimSuffix(string(values), "\n"), "\n") {
 		u.environment = append(u.environment, caches[i]+"="+value)
 	}
-	// Where Kubernetes was built before.
+	// Where Kubernetes was built before, unless the user has built nothing yet.
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.environment = append(u.environment, "KUBE_MIGRATOR_TESTBED="+filepath.Join(cache, "kube-migrator", "testbed"))
+	built := filepath.Join(cache, "kube-migrator", "testbed")
+	if os.Getenv("FRESH") != "" {
+		built = filepath.Join(u.home, "testbed")
+		u.environment = append(u.environment, "GOCACHE="+filepath.Join(u.home, "go-build"))
+	}
+	u.environment = append(u.environment, "KUBE_MIGRATOR_TESTBED="+built)
 	u.in("", "git clone --quiet "+u.absolute("../..")+" "+u.clone, 0)
 	return u
 }
