@@ -56,7 +56,7 @@ exits with 2 if something does not hold.`,
 			violations = append(violations, lost...)
 			for _, broken := range p.Broken {
 				for _, missing := range p.NotGenerated(broken) {
-					fmt.Fprintf(streams.Err, "note: %s imports %s, which is not there: verify again once it is generated\n",
+					fmt.Fprintf(streams.Err, "note: %s imports %s, whose code is not there: verify again once it is generated\n",
 						broken.Path, missing)
 				}
 			}

@@ -95,7 +95,7 @@ func (g *gathered) isUnderstood(pkg *project.Package, broken project.Broken, rep
 		report.Note(pkg.Dir, "skipped: it does not compile, and does not use %s: %s", g.request.From, broken.First())
 		return false
 	case onlyThat && len(missing) > 0:
-		report.Note(pkg.Dir, "imports %s, which is not there: the code is changed as far as it is known without. Generate "+
+		report.Note(pkg.Dir, "imports %s, whose code is not there: the code is changed as far as it is known without. Generate "+
 			"that, and compile", strings.Join(missing, ", "))
 		return true
 	case onlyThat:

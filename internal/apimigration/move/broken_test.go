@@ -46,7 +46,7 @@ func TestCodeThatLacksGeneratedPackagesIsMigrated(t *testing.T) {
 	}
 	texts := textsOf(outcome.Plan)
 	for place, want := range map[string]string{
-		"internal/store": "imports github.com/test-org/cache-operator/internal/mocks, which is not there: the code is " +
+		"internal/store": "imports github.com/test-org/cache-operator/internal/mocks, whose code is not there: the code is " +
 			"changed as far as it is known without. Generate that, and compile\n",
 		"internal/legacy": "skipped: it does not compile, and does not use cache.example.com/v1: " +
 			"internal/legacy/legacy.go:4:8: could not import example.com/gone ",
@@ -66,6 +66,24 @@ func TestCodeThatLacksGeneratedPackagesIsMigrated(t *testing.T) {
 		"internal/mocks/store.go": strings.ReplaceAll(double, "api/v1\"", "api/v1beta2\""),
 	})
 	fixture.Run(t, dir, "go", "test", "./internal/store")
+}
+
+// git keeps a folder of generated code by a file without code.
+func TestCodeThatLacksTheCodeOfAPackageIsMigrated(t *testing.T) {
+	t.Parallel()
+	dir := brokenRepository(t)
+	fixture.Write(t, dir, map[string]string{".gitignore": "/internal/mocks/store.go\n",
+		"internal/mocks/doc.go": "package mocks\n"})
+	fixture.Commit(t, dir, "with a file that keeps the folder")
+	outcome := migrated(t, dir, memcachedRequest)
+	const want = "imports github.com/test-org/cache-operator/internal/mocks, whose code is not there: "
+	if text := textsOf(outcome.Plan)["internal/store"]; !strings.Contains(text, want) {
+		t.Errorf("the findings are %q, want %q", text, want)
+	}
+	const file = "internal/store/store_test.go"
+	if after := fixture.Read(t, dir, file); !strings.Contains(after, "cachev1beta2.Memcached") {
+		t.Errorf("%s is not rewritten:\n%s", file, after)
+	}
 }
 
 func TestAnImporterThatLacksAPackageOfOthersBlocksThePlan(t *testing.T) {

@@ -6,6 +6,7 @@ package project
 import (
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/tools/go/packages"
@@ -30,8 +31,8 @@ type Problem struct {
 	File string
 	// Text is for people, with the place.
 	Text string
-	// Missing is an import for which there is no package, if that is the problem. What else uses the import is not
-	// reported then, since its types are unknown.
+	// Missing is an import for which there is no package, or a package of the project that declares nothing, if that is
+	// the problem. What else uses the import is not reported then, since its types are unknown.
 	Missing string
 	message string
 }
@@ -185,10 +186,39 @@ func (p *Project) problemsOf(from *packages.Package) []Problem {
 		if name, isImport := strings.CutPrefix(one.Msg, noImport); isImport && !strings.Contains(one.Msg, circle) {
 			problem.Missing, _, _ = strings.Cut(name, " ")
 		}
+		if name, isName := strings.CutPrefix(one.Msg, "undefined: "); isName {
+			problem.Missing = p.emptyImport(from, at, name)
+		}
 		placed = append(placed, problem)
 	}
 	if len(placed) > 0 {
 		return placed
 	}
 	return general
+}
+
+// emptyImport is the package of the project that a file takes a name such as mocks.Store from, if the package declares
+// nothing: git has a file that keeps the folder, and ignores those that a generator writes into it.
+func (p *Project) emptyImport(from *packages.Package, file, name string) string {
+	qualifier, _, qualified := strings.Cut(name, ".")
+	for _, syntax := range from.Syntax {
+		if !qualified || from.Fset.Position(syntax.Package).Filename != file {
+			continue
+		}
+		for _, spec := range syntax.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			imported := from.Imports[path]
+			if err != nil || imported == nil || imported.Types == nil || !p.IsOwn(path) {
+				continue
+			}
+			named := imported.Name
+			if spec.Name != nil {
+				named = spec.Name.Name
+			}
+			if named == qualifier && imported.Types.Scope().Len() == 0 {
+				return path
+			}
+		}
+	}
+	return ""
 }
