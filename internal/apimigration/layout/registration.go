@@ -5,7 +5,6 @@ package layout
 
 import (
 	"go/ast"
-	"go/token"
 	"slices"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
@@ -55,7 +54,8 @@ func (l *Layout) Unregistered(file *project.File, viewer Home) []source.Edit {
 	})
 }
 
-// withoutKinds are the edits that drop arguments such as &OperatorGroup{} from calls that register kinds.
+// withoutKinds are the edits that drop arguments such as &OperatorGroup{} from calls that register kinds, and whole
+// statements that register one kind.
 func (l *Layout) withoutKinds(file *project.File, drop func(*split.Declaration) bool) []source.Edit {
 	var edits []source.Edit
 	for _, decl := range file.Syntax.Decls {
@@ -67,6 +67,11 @@ func (l *Layout) withoutKinds(file *project.File, drop func(*split.Declaration) 
 		}
 		ast.Inspect(decl, func(node ast.Node) bool {
 			switch node := node.(type) {
+			case *ast.ExprStmt:
+				if d := l.Graph.RegisteredAlone(file, node); d != nil && drop(d) {
+					edits = append(edits, source.Remove(l.Project.Fset, file.Source, node))
+					return false
+				}
 			case *ast.CallExpr:
 				edits = append(edits, l.withoutArguments(file, node.Args, drop)...)
 			case *ast.CompositeLit:
@@ -82,7 +87,7 @@ func (l *Layout) withoutArguments(file *project.File, arguments []ast.Expr, drop
 	var edits []source.Edit
 	kept := -1 // the last argument that stays
 	for i, argument := range arguments {
-		if d := l.Registered(file, argument); d == nil || !drop(d) {
+		if d := l.Graph.Registered(file, argument); d == nil || !drop(d) {
 			kept = i
 			continue
 		}
@@ -102,21 +107,4 @@ func (l *Layout) withoutArguments(file *project.File, arguments []ast.Expr, drop
 		}
 	}
 	return edits
-}
-
-// Registered is the type of an argument such as &T{}.
-func (l *Layout) Registered(file *project.File, argument ast.Expr) *split.Declaration {
-	address, ok := argument.(*ast.UnaryExpr)
-	if !ok || address.Op != token.AND {
-		return nil
-	}
-	literal, ok := address.X.(*ast.CompositeLit)
-	if !ok {
-		return nil
-	}
-	ident, ok := literal.Type.(*ast.Ident)
-	if !ok {
-		return nil
-	}
-	return l.Graph.Owner(file.Info.Uses[ident])
 }

@@ -62,9 +62,13 @@ type File struct {
 	Test      bool
 }
 
-// Registers reports whether a file is what register-gen writes. It is generated, but nothing else registers the kinds
-// of its package, so that a new version needs one at once.
-func (f *File) Registers() bool { return path.Base(f.Path) == "zz_generated.register.go" }
+// Registers reports whether a file is what register-gen or defaulter-gen writes. It is generated, but nothing else
+// registers the kinds of its package, or what sets their defaults, and code by hand calls it: a new version needs one at
+// once.
+func (f *File) Registers() bool {
+	name := path.Base(f.Path)
+	return name == "zz_generated.register.go" || name == "zz_generated.defaults.go"
+}
 
 // Load type-checks the project that dir belongs to. Code that does not compile is no error; see Project.Broken.
 func Load(ctx context.Context, dir string) (*Project, error) {

@@ -130,7 +130,7 @@ func (s *oldVersion) isGone(d *split.Declaration, decl ast.Decl) bool {
 func (s *oldVersion) deprecations(file *project.File) []source.Edit {
 	var edits []source.Edit
 	for _, d := range s.Graph.Declarations {
-		if d.File() != file || s.DestinationOf(d) != split.New || !ast.IsExported(d.Name) ||
+		if d.File() != file || file.Generated || s.DestinationOf(d) != split.New || !ast.IsExported(d.Name) ||
 			len(s.Remaining(d)) == 0 && s.RemainsOf(d) != layout.RemainsDefined {
 			continue
 		}

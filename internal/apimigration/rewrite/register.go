@@ -41,7 +41,7 @@ func (s *oldVersion) registerBeside(file *project.File) []source.Edit {
 	var edits []source.Edit
 	add := func(elements []ast.Expr) {
 		for i, element := range elements {
-			d := s.Registered(file, element)
+			d := s.Graph.Registered(file, element)
 			if d == nil || s.CopyOf(d.Name) == "" {
 				continue
 			}

@@ -67,7 +67,7 @@ var anchors = map[string]bool{
 	"SchemeGroupVersion": true, "GroupVersion": true, "SchemeBuilder": true,
 	"localSchemeBuilder": true, "AddToScheme": true,
 	"Install": true, "GroupName": true, "Resource": true, "Kind": true, "addKnownTypes": true,
-	"RegisterDefaults": true, "GroupKind": true,
+	"RegisterDefaults": true, "addDefaultingFuncs": true, "GroupKind": true,
 }
 
 // Registers reports whether it is one of the names with which every version registers itself, and not a helper of them.
@@ -92,7 +92,7 @@ func (d *Declaration) Node() ast.Node {
 	return part.Decl
 }
 
-// NewGraph reads a package. Tests and generated files declare nothing that moves, but for the one that registers kinds.
+// NewGraph reads a package. Tests and generated files declare nothing that moves, but for those that register kinds.
 func NewGraph(pkg *project.Package) *Graph {
 	g := &Graph{Package: pkg, owners: map[types.Object]*Declaration{}}
 	var methods []Part
@@ -124,12 +124,10 @@ func NewGraph(pkg *project.Package) *Graph {
 	}
 	for _, d := range g.Declarations {
 		d.refs = map[*Declaration]bool{}
+	}
+	for _, d := range g.Declarations {
 		for _, part := range d.Parts {
-			for other := range g.mentions(part) {
-				if other != d {
-					d.refs[other] = true
-				}
-			}
+			g.refer(d, part)
 		}
 	}
 	return g
@@ -221,20 +219,29 @@ func (g *Graph) Owner(object types.Object) *Declaration {
 	return nil
 }
 
-// mentions are the declarations that a piece of source uses by name.
-func (g *Graph) mentions(part Part) map[*Declaration]bool {
-	found := map[*Declaration]bool{}
-	for _, node := range part.Nodes() {
-		ast.Inspect(node, func(node ast.Node) bool {
-			if ident, ok := node.(*ast.Ident); ok {
-				if d := g.Owner(part.File.Info.Uses[ident]); d != nil {
-					found[d] = true
+// refer notes what a piece of source of a declaration uses by name. What an anchor registers for one type counts as
+// used by the type, and not by the anchor: a version registers it if the version has the type.
+func (g *Graph) refer(d *Declaration, part Part) {
+	var look func(user *Declaration, node ast.Node)
+	look = func(user *Declaration, node ast.Node) {
+		ast.Inspect(node, func(inner ast.Node) bool {
+			if statement, ok := inner.(*ast.ExprStmt); ok && d.Anchor && user == d {
+				if alone := g.RegisteredAlone(part.File, statement); alone != nil {
+					look(alone, statement)
+					return false
+				}
+			}
+			if ident, ok := inner.(*ast.Ident); ok {
+				if other := g.Owner(part.File.Info.Uses[ident]); other != nil && other != user {
+					user.refs[other] = true
 				}
 			}
 			return true
 		})
 	}
-	return found
+	for _, node := range part.Nodes() {
+		look(d, node)
+	}
 }
 
 // Nodes are the syntax of the part.
