@@ -19,7 +19,8 @@ type State struct {
 	// Tests are those that ran to an end, and whether they passed.
 	Tests map[Test]bool
 
-	all []listed
+	all         []listed // of the module
+	needCluster int      // packages whose tests start an API server
 }
 
 // Test is a test function.

@@ -55,9 +55,8 @@ func added(packages, before []listed) []string {
 	return found
 }
 
-// examine asks the go command about all packages that depend on roots, about those that before examined, and about
-// those that before did not have.
-func (t *trying) examine(ctx context.Context, roots []string, before *State) (*State, error) {
+// list finds the packages that depend on roots, those that were checked before, and those that are new since.
+func (t *trying) list(ctx context.Context, roots []string, before *State) (*State, error) {
 	out, err := t.run(ctx, t.root, "go", "list", "-e", "-json=ImportPath,Deps,GoFiles,CgoFiles,TestImports,XTestImports", "./...")
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w: %s", err, bytes.TrimSpace(out.stderr))
@@ -73,21 +72,19 @@ func (t *trying) examine(ctx context.Context, roots []string, before *State) (*S
 		}
 		state.all = append(state.all, one)
 	}
-	if before == nil {
-		t.row.Packages = len(state.all)
-	} else {
-		roots = slices.Concat(roots, added(state.all, before.all))
-		for _, path := range before.Packages {
-			if !slices.Contains(added(before.all, state.all), path) {
-				roots = append(roots, path)
-			}
-		}
+	if before != nil {
+		roots = slices.Concat(roots, before.Packages, added(state.all, before.all))
 	}
 	state.Packages = affected(state.all, roots)
+	return state, nil
+}
+
+// check asks the go command about the packages of a state.
+func (t *trying) check(ctx context.Context, state *State) error {
 	if err := t.compile(ctx, state); err != nil {
-		return nil, err
+		return err
 	}
-	return state, t.test(ctx, state, before == nil)
+	return t.test(ctx, state)
 }
 
 // compile finds the packages that do not build, or that go vet does not accept.
@@ -136,7 +133,7 @@ func failedPackages(stderr string) []string {
 
 // test runs the tests of the packages that build. Tests that need an API server are not run: without its binaries they
 // fail at once.
-func (t *trying) test(ctx context.Context, state *State, count bool) error {
+func (t *trying) test(ctx context.Context, state *State) error {
 	args := []string{"test", "-json", "-vet=off", "-timeout", t.TestTimeout.String()}
 	none := len(args)
 	for _, one := range state.all {
@@ -144,9 +141,7 @@ func (t *trying) test(ctx context.Context, state *State, count bool) error {
 		switch {
 		case !slices.Contains(state.Packages, one.ImportPath) || len(imports) == 0:
 		case slices.Contains(imports, envtest):
-			if count {
-				t.row.NeedCluster++
-			}
+			state.needCluster++
 		default:
 			args = append(args, one.ImportPath)
 		}

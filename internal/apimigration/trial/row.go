@@ -31,7 +31,7 @@ func (r *Row) String() string {
 	if r.NeedCluster > 0 {
 		tests += fmt.Sprintf("; %d packages need a cluster", r.NeedCluster)
 	}
-	if r.Blockers > 0 {
+	if r.Apply.Wall == 0 {
 		tests = "refused"
 	}
 	problems := "none"

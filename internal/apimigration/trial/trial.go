@@ -88,15 +88,21 @@ func Run(ctx context.Context, options Options) (*Row, error) {
 	}
 	t.row.Layout = from.Layout
 	folders := []string{before.importPath(from)}
-	t.log("what builds, vets and passes its tests before")
-	stateBefore, err := t.examine(ctx, folders, nil)
+	stateBefore, err := t.list(ctx, folders, nil)
 	if err != nil {
 		return nil, err
 	}
-	t.row.Affected = len(stateBefore.Packages)
+	t.row.Packages, t.row.Affected = len(stateBefore.all), len(stateBefore.Packages)
+	if planned, err := t.plan(ctx); err != nil || !planned {
+		return &t.row, err
+	}
+	t.log("what builds, vets and passes its tests before")
+	if err := t.check(ctx, stateBefore); err != nil {
+		return nil, err
+	}
+	t.row.NeedCluster = stateBefore.needCluster
 	saidBefore := t.verify(ctx)
-	applied, err := t.move(ctx)
-	if err != nil || !applied {
+	if applied, err := t.apply(ctx); err != nil || !applied {
 		return &t.row, err
 	}
 	after, err := t.inspect(ctx)
@@ -107,8 +113,11 @@ func Run(ctx context.Context, options Options) (*Row, error) {
 		folders = append(folders, after.importPath(to))
 	}
 	t.log("what builds, vets and passes its tests after")
-	stateAfter, err := t.examine(ctx, folders, stateBefore)
+	stateAfter, err := t.list(ctx, folders, stateBefore)
 	if err != nil {
+		return nil, err
+	}
+	if err := t.check(ctx, stateAfter); err != nil {
 		return nil, err
 	}
 	comparison := Compare(*stateBefore, *stateAfter)
@@ -191,10 +200,11 @@ func (t *trying) commit(ctx context.Context, message string) error {
 		"-c", "commit.gpgsign=false", "commit", "-q", "--allow-empty", "-m", message)
 }
 
-// move plans and applies, twice; applied is false if the plan is refused or has blockers, which are problems.
-func (t *trying) move(ctx context.Context) (applied bool, err error) {
-	file := filepath.Join(t.Work, "plan.yaml")
-	args := []string{"plan", "-C", t.root, "--kind", t.Kinds, "--from", t.From, "--out", file}
+func (t *trying) planFile() string { return filepath.Join(t.Work, "plan.yaml") }
+
+// plan makes the plan; planned is false if it is refused or has blockers, which are problems.
+func (t *trying) plan(ctx context.Context) (planned bool, err error) {
+	args := []string{"plan", "-C", t.root, "--kind", t.Kinds, "--from", t.From, "--out", t.planFile()}
 	t.to = t.From
 	if t.To != "" {
 		args, t.to = append(args, "--to", t.To), t.To
@@ -202,7 +212,7 @@ func (t *trying) move(ctx context.Context) (applied bool, err error) {
 	out, err := t.run(ctx, t.root, t.Binary, append(args, t.PlanArgs...)...)
 	t.row.Plan = out.usage
 	fmt.Fprintf(t.Log, "%s", out.stderr)
-	content, notThere := os.ReadFile(file)
+	content, notThere := os.ReadFile(t.planFile())
 	if notThere != nil {
 		t.row.Problems = append(t.row.Problems, "plan: "+firstError(string(out.stderr), err))
 		return false, nil //nolint:nilerr // a plan that is refused is an outcome
@@ -216,9 +226,13 @@ func (t *trying) move(ctx context.Context) (applied bool, err error) {
 		for _, blocker := range plan.Blockers {
 			t.row.Problems = append(t.row.Problems, "blocker: "+blocker.String())
 		}
-		return false, nil
 	}
-	out, err = t.run(ctx, t.root, t.Binary, "apply", "-C", t.root, file)
+	return len(plan.Blockers) == 0, nil
+}
+
+// apply carries the plan out, twice; applied is false if it does not work, which is a problem.
+func (t *trying) apply(ctx context.Context) (applied bool, err error) {
+	out, err := t.run(ctx, t.root, t.Binary, "apply", "-C", t.root, t.planFile())
 	t.row.Apply = out.usage
 	if err != nil {
 		fmt.Fprintf(t.Log, "%s", out.stderr)
@@ -228,7 +242,7 @@ func (t *trying) move(ctx context.Context) (applied bool, err error) {
 	if err := t.commit(ctx, "after"); err != nil {
 		return false, err
 	}
-	if out, err = t.run(ctx, t.root, t.Binary, "apply", "-C", t.root, file); err != nil {
+	if out, err = t.run(ctx, t.root, t.Binary, "apply", "-C", t.root, t.planFile()); err != nil {
 		t.row.Problems = append(t.row.Problems, "second apply: "+firstError(string(out.stderr), err))
 	}
 	status, err := t.run(ctx, t.root, "git", "status", "--porcelain")
