@@ -20,7 +20,8 @@ func TestTheBuildIsIdentifiedByWhatTheLinkerOrGoRecorded(t *testing.T) {
 		info   debug.BuildInfo
 		want   Build
 	}{
-		"a build by make":            {"v0.1.0-3-g4f5d2a", debug.BuildInfo{Settings: checkout}, Build{Version: "v0.1.0-3-g4f5d2a", Commit: "4f5d2a", CommitTime: "2026-11-01T10:00:00Z", Modified: true}},
+		"a build by make": {"v0.1.0-3-g4f5d2a", debug.BuildInfo{Settings: checkout},
+			Build{Version: "v0.1.0-3-g4f5d2a", Commit: "4f5d2a", CommitTime: "2026-11-01T10:00:00Z", Modified: true}},
 		"a module of a proxy":        {"", debug.BuildInfo{Main: debug.Module{Version: "v0.1.0"}}, Build{Version: "v0.1.0"}},
 		"a build that tells nothing": {"", debug.BuildInfo{}, Build{Version: "(devel)"}},
 	} {

@@ -61,8 +61,8 @@ func TestLinksLeadSomewhere(t *testing.T) {
 				return
 			}
 			// Text names a page from the root, or a neighbour of the page itself.
-			if beside := path.Join(path.Dir(d.path), name); !exists(files, name) && exists(files, beside) {
-				name = beside
+			if neighbour := path.Join(path.Dir(d.path), name); !exists(files, name) && exists(files, neighbour) {
+				name = neighbour
 			}
 			follow(n, name)
 		})

@@ -26,7 +26,7 @@ func OfCheck(r upgrade.Report, cluster string, now time.Time) View {
 			{Title: "Known from"}, {Title: "Run"}},
 		Groups: []Group{
 			{ID: "unsafe", Title: "Unsafe", About: "Objects are stored, or may be stored, in versions that cannot be relied on."},
-			{ID: "undetermined", Title: "Undetermined", About: "What is stored, or who can decode it, is not known."},
+			{ID: "undetermined", Title: "Undetermined", About: "What is stored, or whether it can be decoded, is not known."},
 			{ID: "safe", Title: "Safe", Collapsed: true, About: "Every stored version can be decoded."},
 		},
 		Shares: Shares{Of: "resources"},
