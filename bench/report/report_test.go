@@ -88,6 +88,7 @@ func TestMarkdownShowsMediansWithTheirSpread(t *testing.T) {
 	r := threeRounds()
 	r.Add(Measurement{Case: "10 objects", Contestant: "ours", Figures: Figures{Sent: 210.4, Received: 399.6},
 		Checks: map[string]bool{"content stayed": true}})
+	r.Add(Measurement{Case: "10 objects", Contestant: "get | replace", Figures: Figures{ObjectsPerSecond: 50}})
 	r.Add(Measurement{Case: "20 objects", Contestant: "in-tree", Round: 1, Error: "it failed"})
 	r.Compare(rules()...)
 	text := strings.Join(strings.Fields(r.Markdown()), " ")
@@ -96,6 +97,7 @@ func TestMarkdownShowsMediansWithTheirSpread(t *testing.T) {
 		"| ours | 400 (300–450) | 3.00 (2.00–4.00) | 32.0 (32.0–32.0) | 210 | 400 | yes |",
 		"| in-tree | 100 (100–100) | 6.00 (6.00–8.00) | 32.0 (32.0–32.0) | – | – | – |",
 		"| ceiling | 500 (400–500) | 2.00 (2.00–2.00) |",
+		`| get \| replace | 50 |`,
 		"| faster peer | 10 objects | 3.00 (2.00–4.50) | ≥ 3.00 | reached |",
 		"| ceiling | 10 objects | 0.90 (0.60–1.00) | ≥ 0.95 | missed |",
 		"in-tree, round 1: it failed",

@@ -97,7 +97,7 @@ func (r *Report) figures(name string) string {
 	}
 	fmt.Fprintf(w, "%s|\n%s|\n", headings, rule)
 	for _, contestant := range r.contestants(name) {
-		fmt.Fprintf(w, "| %s\t", contestant)
+		fmt.Fprintf(w, "| %s\t", strings.ReplaceAll(contestant, "|", `\|`))
 		for _, c := range columns {
 			if present[c.figure] {
 				fmt.Fprintf(w, "| %s\t", spread(r.values(name, contestant, c.figure), c.unit, c.digits))
