@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
@@ -61,6 +62,16 @@ func set(list []byte) map[string]bool {
 		found[name] = true
 	}
 	return found
+}
+
+// Changed lists the files below root that git knows and that are not as in the last commit. Their paths are relative to
+// root. Without a commit it returns an error.
+func Changed(ctx context.Context, root string) ([]string, error) {
+	list, err := Run(ctx, root, "diff", "--name-only", "--relative", "-z", "HEAD")
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(strings.Split(string(list), "\x00"), func(name string) bool { return name == "" }), nil
 }
 
 // CheckIdentity refuses to start where git does not know the author of commits.

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/git"
@@ -196,8 +197,24 @@ func checkClean(ctx context.Context, root string, plan *Plan) error {
 		return hint.Errorf(anyway, "git cannot say whether it could bring %s back: %v", root, err)
 	}
 	if first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n"); first != "" {
-		return hint.Errorf("git stash", "the tree has uncommitted changes: %s",
-			strings.TrimSpace(first[min(2, len(first)):]))
+		name := strings.TrimSpace(first[min(2, len(first)):])
+		document, err := plan.Encode()
+		if err != nil {
+			return err
+		}
+		if changed, err := git.Changed(ctx, root); err == nil { // there is a commit
+			changed = slices.DeleteFunc(changed, func(file string) bool {
+				content, err := tree.ReadIfThere(root, file)
+				return err == nil && bytes.Equal(content, document) // the plan itself
+			})
+			name = ""
+			if len(changed) > 0 {
+				name = changed[0]
+			}
+		}
+		if name != "" {
+			return hint.Errorf("git stash", "the tree has uncommitted changes: %s", name)
+		}
 	}
 	known := git.Tracked(ctx, root)
 	for _, edit := range plan.Edits {

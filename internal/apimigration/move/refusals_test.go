@@ -14,6 +14,37 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
 
+func TestAPlanThatGitKnowsIsNoUncommittedChange(t *testing.T) {
+	t.Parallel()
+	for name, apply := range map[string]func(t *testing.T, dir string, plan *Plan) (bool, error){
+		"at once": func(t *testing.T, dir string, plan *Plan) (bool, error) { return Apply(t.Context(), dir, plan, false) },
+		"in commits": func(t *testing.T, dir string, plan *Plan) (bool, error) {
+			return ApplyInCommits(t.Context(), dir, plan)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := fixture.Repository(t, "kubebuilder")
+			fixture.Write(t, dir, map[string]string{"plan.yaml": "# of an earlier version\n"})
+			fixture.Commit(t, dir, "with a plan")
+			fixture.Run(t, dir, "git", "config", "user.name", "An Author")
+			fixture.Run(t, dir, "git", "config", "user.email", "author@example.com")
+			plan := planned(t, dir, memcachedRequest)
+			document, err := plan.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			fixture.Write(t, dir, map[string]string{"plan.yaml": string(document) + "# changed by hand\n"})
+			_, err = apply(t, dir, plan)
+			fixture.WantProblem(t, err, "uncommitted changes: plan.yaml")
+			fixture.Write(t, dir, map[string]string{"plan.yaml": string(document)})
+			if done, err := apply(t, dir, plan); err != nil || !done {
+				t.Errorf("%v, %v", done, err)
+			}
+		})
+	}
+}
+
 func TestATreeThatIsNotThePlansIsRefusedAndLeftAlone(t *testing.T) {
 	t.Parallel()
 	dir := fixture.Repository(t, "guide")

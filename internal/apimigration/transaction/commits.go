@@ -14,6 +14,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/git"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
 
@@ -79,18 +80,25 @@ func (t *Transaction) commit(ctx context.Context, step stagedStep) error {
 
 // checkOthersClean refuses uncommitted changes of files that the transaction does not change.
 func (t *Transaction) checkOthersClean(ctx context.Context) error {
-	out, err := git.Run(ctx, t.root, "diff", "--name-only", "--relative", "-z", "HEAD")
+	changed, err := git.Changed(ctx, t.root)
 	if err != nil {
 		return err
 	}
-	ours := map[string]bool{"": true}
+	ours := map[string]bool{}
 	for _, step := range t.journal.Steps {
 		for _, edit := range step.Edits {
 			ours[edit.File] = true
 		}
 	}
-	for name := range strings.SplitSeq(string(out), "\x00") {
-		if !ours[name] {
+	for _, name := range changed {
+		if ours[name] {
+			continue
+		}
+		content, err := tree.ReadIfThere(t.root, name)
+		if err != nil {
+			return err
+		}
+		if Hash(content) != t.journal.Plan { // the document itself may have changed
 			return hint.Errorf("git stash push -- "+shell.Quote(name),
 				"the tree has uncommitted changes: %s", name)
 		}
