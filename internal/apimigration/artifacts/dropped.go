@@ -40,14 +40,33 @@ func (s *documents) compareSchemas(file, kind string, before, after schema) (mis
 		s.Block(file, "objects would lose fields that Go code writes: the schema of %s keeps them, and that of %s drops "+
 			"them: %s", was, is, described(s.Project, fields))
 	}
-	for _, fields := range groups(missing) {
-		s.Note(file, "API servers drop fields that Go code writes, since the schema of %s lacks them, as that of %s does: %s",
-			is, was, described(s.Project, fields))
-	}
+	s.reportMissing(file, was, is, missing)
 	if err := s.compareGenerated(file, before, after); err != nil {
 		return nil, err
 	}
 	return missing, s.reportReaders(file, after)
+}
+
+// reportMissing reports fields that both schemas lack. Projects keep copies of a CRD, for a chart for example: what is
+// the same in a copy is one finding.
+func (s *documents) reportMissing(file, was, is string, missing []typeschema.Field) {
+	if len(missing) == 0 {
+		return
+	}
+	var texts []string
+	for _, fields := range groups(missing) {
+		texts = append(texts, fmt.Sprintf("API servers drop fields that Go code writes, since the schema of %s lacks them, as "+
+			"that of %s does: %s", is, was, described(s.Project, fields)))
+	}
+	all := strings.Join(texts, "\n")
+	if first, isCopy := s.missing[all]; isCopy && first != file {
+		s.Note(file, "the schema of %s lacks the same fields here as in %s, and API servers drop them", is, first)
+		return
+	}
+	s.missing[all] = file
+	for _, text := range texts {
+		s.Note(file, "%s", text)
+	}
 }
 
 // reportReaders reports printer columns and the scale subresource where they read fields that API servers drop.

@@ -31,10 +31,12 @@ type documents struct {
 	changeset.Result
 	created map[string]NewCRD                           // by the name of the old kind
 	schemas map[string]*apiextensionsv1.JSONSchemaProps // that are generated, by kind; nil if they are copied
+	missing map[string]string                           // the first file with what a schema lacks
 }
 
 func begin(l *layout.Layout, before changeset.Set) *documents {
-	return &documents{Layout: l, Result: changeset.After(before), created: map[string]NewCRD{}}
+	return &documents{Layout: l, Result: changeset.After(before), created: map[string]NewCRD{},
+		missing: map[string]string{}}
 }
 
 // Manifests gives the kinds' manifests the new version, or creates manifests of new CRDs. It also returns the new CRDs,

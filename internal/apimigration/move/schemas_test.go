@@ -112,6 +112,30 @@ func TestFieldsThatASchemaLacksAreReported(t *testing.T) {
 	}
 }
 
+func TestWhatACopyOfACRDLacksIsOneFinding(t *testing.T) {
+	t.Parallel()
+	const copied, other = "deploy/crds/memcacheds.yaml", "deploy/old/memcacheds.yaml"
+	dir := withManifest(t, "status-without-fields.yaml", nil)
+	same := fixture.Read(t, dir, memcachedManifest)
+	fixture.Write(t, dir, map[string]string{copied: same, other: fixture.Archive(t,
+		"testdata/schemas.txtar")["written-for-another-version.yaml"]})
+	got := map[string][]string{}
+	for _, one := range finding.Distinct(manifestsOf(t, dir, memcachedRequest).Findings) {
+		if strings.Contains(one.Text, "API servers drop ") {
+			text, _, _ := strings.Cut(one.Text, ", since")
+			got[one.Where] = append(got[one.Where], text)
+		}
+	}
+	const drop = "API servers drop fields that Go code writes"
+	if diff := cmp.Diff(map[string][]string{
+		memcachedManifest: {drop, drop},
+		copied:            {"the schema of v1beta2 lacks the same fields here as in " + memcachedManifest + ", and API servers drop them"},
+		other:             {drop}, // it lacks others
+	}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestFieldsThatAVersionDropsAreFoundAfterwardsToo(t *testing.T) {
 	t.Parallel()
 	const (
