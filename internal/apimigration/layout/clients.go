@@ -91,11 +91,15 @@ func (c *clients) leaveWith(left map[*project.Package]bool) {
 				continue
 			}
 			for _, other := range c.Project.Packages {
-				if left[other] && (c.exchange(pkg, other) || c.exchange(other, pkg)) && !left[pkg] {
-					left[pkg], more = true, true
+				if !left[other] || !c.exchange(pkg, other) && !c.exchange(other, pkg) {
+					continue
+				}
+				left[pkg], more = true, true
+				if pkg.Dir != other.Dir { // a package and its external tests go together
 					c.Note(pkg.Dir, "goes on using %s, since %s does, with which it exchanges %s", c.Old.Name(), other.Dir,
 						strings.Join(c.Request.Kinds, ", "))
 				}
+				break
 			}
 		}
 	}

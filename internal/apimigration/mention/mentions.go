@@ -152,6 +152,9 @@ func others(lines []int) string {
 	for _, line := range lines[1:min(len(lines), most+1)] {
 		shown = append(shown, strconv.Itoa(line))
 	}
+	if len(shown) == 1 && len(lines) == 2 {
+		return "; so does line " + shown[0]
+	}
 	text := "; so do the lines " + strings.Join(shown, ", ")
 	if more := len(lines) - 1 - most; more > 0 {
 		text += " and " + strconv.Itoa(more) + " more"

@@ -23,7 +23,8 @@ func TestCodeThatUsesGeneratedClientsFollowsOnceTheyAreGenerated(t *testing.T) {
 	before := fixture.Files(t, dir)
 	outcome := migrated(t, dir, memcachedRequest)
 	after := fixture.Files(t, dir)
-	users := []string{"internal/reconcile/reconcile.go", "internal/remove/remove.go", "internal/size/size.go"}
+	users := []string{"internal/reconcile/reconcile.go", "internal/remove/remove.go", "internal/size/size.go",
+		"internal/size/size_test.go"}
 	for name := range before {
 		if (strings.HasPrefix(name, "pkg/client/") || slices.Contains(users, name)) && before[name] != after[name] {
 			t.Errorf("%s has changed:\n%s", name, after[name])
@@ -63,6 +64,7 @@ func TestCodeThatUsesGeneratedClientsFollowsOnceTheyAreGenerated(t *testing.T) {
 	after = fixture.Files(t, dir)
 	pairs := strings.NewReplacer(
 		"\tcachev1 \""+module+"api/v1\"", "\tcachev1beta2 \""+module+"api/v1beta2\"", "*cachev1.", "*cachev1beta2.",
+		"new(cachev1.", "new(cachev1beta2.",
 		"CacheV1().Memcacheds", "CacheV1beta2().Memcacheds", "informers.V1()", "informers.V1beta2()",
 		"memcacheds listers.", "memcacheds listersv1beta2.",
 		"\tlisters \""+module+"pkg/client/listers/cache/v1\"\n", "\tlisters \""+module+"pkg/client/listers/cache/v1\"\n"+

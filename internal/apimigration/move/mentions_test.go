@@ -48,7 +48,7 @@ func TestWhatNamesTheOldVersionIsReportedWithItsPlaces(t *testing.T) {
 		got = append(got, one.Where+": "+one.Text)
 	}
 	want := []string{
-		"Makefile:3: names cache.example.com/v1; so do the lines 7",
+		"Makefile:3: names cache.example.com/v1; so does line 7",
 		"hack/wait.sh:4: names cache.example.com/v1",
 		"README.md:3: names cache.example.com/v1; so do the lines 6, 9, 10, 11 and 2 more",
 		"bundle/csv.yaml:5: names cache.example.com/v1",
@@ -58,9 +58,9 @@ func TestWhatNamesTheOldVersionIsReportedWithItsPlaces(t *testing.T) {
 		"config/webhook.yaml:5: is about a webhook of cache.example.com/v1: the new version needs a path and an " +
 			"entry of its own",
 		"internal/controller/literals.go:16: builds a group, version and kind or resource of cache.example.com/v1 by " +
-			"hand: it does not match requests and objects of the new version; so do the lines 17",
-		"internal/controller/literals.go:14: has cache.example.com/v1 in a string, which no compiler checks; so do " +
-			"the lines 25",
+			"hand: it does not match requests and objects of the new version; so does line 17",
+		"internal/controller/literals.go:14: has cache.example.com/v1 in a string, which no compiler checks; so does " +
+			"line 25",
 		"internal/controller/literals.go:20: is about a webhook of cache.example.com/v1: the new version needs a path " +
 			"and an entry of its own",
 	}
