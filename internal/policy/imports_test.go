@@ -65,8 +65,8 @@ var allowed = map[string][]string{
 		"internal/apimigration/layout", "internal/apimigration/project", "internal/apimigration/request",
 		"internal/apimigration/source", "internal/apimigration/tree", "internal/shell",
 	},
-	"internal/apimigration/wiring": {"internal/apimigration/finding", "internal/apimigration/hint",
-		"internal/apimigration/project", "internal/apimigration/tree"},
+	"internal/apimigration/wiring": {"internal/apimigration/artifacts", "internal/apimigration/finding",
+		"internal/apimigration/hint", "internal/apimigration/project", "internal/apimigration/tree"},
 	"internal/apimigration/progress": nil,
 	"internal/apimigration/project": {
 		"internal/apimigration/hint", "internal/apimigration/progress", "internal/apimigration/source",

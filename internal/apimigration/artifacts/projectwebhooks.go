@@ -54,6 +54,59 @@ func MoveWebhooks(content []byte, kind, group, from, to string) (moved []byte, l
 	return []byte(strings.Join(lines, "")), 0, nil
 }
 
+// WithConversion is PROJECT with a conversion webhook of a kind, in the entry of the version that is the hub; spokes are
+// the versions that it names then. It is nil if the entry has one already, or does not exist. line is that of an entry
+// or of its webhooks where nothing can be added as lines.
+func WithConversion(content []byte, kind, group, hub string, spokes []string) (with []byte, line int, err error) {
+	entry, err := entryOf(content, kind, group, hub)
+	if err != nil || entry == nil {
+		return nil, 0, err
+	}
+	lines, at := strings.SplitAfter(string(content), "\n"), lastLine(entry)
+	indent := strings.Repeat(" ", entry.Column-1)
+	block := []string{"conversion: true\n"}
+	if len(spokes) > 0 {
+		block = append(block, "spoke:\n")
+		for _, spoke := range spokes {
+			block = append(block, "- "+spoke+"\n")
+		}
+	}
+	webhooks := valueOf(entry, "webhooks")
+	switch {
+	case valueOf(webhooks, "conversion") != nil:
+		return nil, 0, nil
+	case entry.Style&yaml.FlowStyle != 0 || webhooks != nil && (webhooks.Style&yaml.FlowStyle != 0 || len(webhooks.Content) == 0):
+		return nil, entry.Line, nil
+	case webhooks != nil:
+		at, indent = webhooks.Line-1, strings.Repeat(" ", webhooks.Column-1)
+	default:
+		for i := range block {
+			block[i] = "  " + block[i]
+		}
+		block = slices.Concat([]string{"webhooks:\n"}, block, []string{"  webhookVersion: v1\n"})
+		if last := lines[at-1]; !strings.HasSuffix(last, "\n") {
+			lines[at-1] += "\n"
+		}
+	}
+	for i := range block {
+		block[i] = indent + block[i]
+	}
+	return []byte(strings.Join(slices.Insert(lines, at, block...), "")), 0, nil
+}
+
+// valueOf is the value of a key of a mapping; nil without it.
+func valueOf(mapping *yaml.Node, key string) *yaml.Node {
+	if mapping == nil || mapping.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			return mapping.Content[i+1]
+		}
+	}
+	return nil
+}
+
 // entryOf is the entry of PROJECT for a kind in a version; nil without one.
 func entryOf(content []byte, kind, group, version string) (*yaml.Node, error) {
 	var document yaml.Node

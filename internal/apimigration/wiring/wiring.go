@@ -11,6 +11,7 @@
 package wiring
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"regexp"
@@ -19,6 +20,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/artifacts"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
@@ -57,7 +59,7 @@ func Add(p *project.Project, request Request) (*Result, error) {
 			"scheme; call ctrl.NewWebhookManagedBy for %s of %s before the manager starts", w.Kind, w.Kind, w.Hub.Name())
 		return &Result{Report: w.Report}, nil
 	}
-	for _, part := range []func() error{w.addConversion, w.addProgram} {
+	for _, part := range []func() error{w.addConversion, w.addProgram, w.addEntry} {
 		if err == nil {
 			err = part()
 		}
@@ -80,9 +82,11 @@ type wiring struct {
 	project *project.Project
 	finding.Report
 	changes map[string]*Change
-	// dir is the folder of PROJECT; plugin is the version of the plugin that has scaffolded it: 2, 3 or 4.
-	dir        string
+	// file is the path of PROJECT, and dir its folder; plugin is the version of the plugin that has scaffolded it: 2, 3
+	// or 4.
+	file, dir  string
 	plugin     int
+	listsSpoke bool // whether the release of kubebuilder lists the spokes
 	multiGroup bool
 	domain     string
 }
@@ -97,6 +101,7 @@ func (w *wiring) readScaffold() (bool, error) {
 	}
 	var file struct {
 		Version    string    `yaml:"version"`
+		CLI        string    `yaml:"cliVersion"` // releases that write it know spokes; older ones refuse unknown keys
 		Domain     string    `yaml:"domain"`
 		MultiGroup bool      `yaml:"multigroup"`
 		Layout     yaml.Node `yaml:"layout"` // a text, or a list of them
@@ -104,7 +109,8 @@ func (w *wiring) readScaffold() (bool, error) {
 	if err := yaml.Unmarshal(content, &file); err != nil {
 		return false, hint.Errorf("kubebuilder edit", "%s is not YAML: %v", name, err)
 	}
-	w.dir, w.domain, w.multiGroup = path.Dir(name), file.Domain, file.MultiGroup
+	w.file, w.dir, w.domain, w.multiGroup = name, path.Dir(name), file.Domain, file.MultiGroup
+	w.listsSpoke = file.CLI != ""
 	for _, node := range append(file.Layout.Content, &file.Layout) {
 		if found := goPlugin.FindStringSubmatch(node.Value); found != nil {
 			w.plugin = int(found[1][0] - '0')
@@ -114,6 +120,32 @@ func (w *wiring) readScaffold() (bool, error) {
 		w.plugin = 2
 	}
 	return w.plugin != 0, nil
+}
+
+// addEntry says in PROJECT that the kind has a conversion webhook. kubebuilder reads that when it scaffolds again. It finds
+// no entry in a PROJECT of version 2, whose entries have no domain, and which lists no webhooks.
+func (w *wiring) addEntry() error {
+	text, _, err := w.text(w.file)
+	if err != nil {
+		return err
+	}
+	var spokes []string
+	for _, v := range w.Versions {
+		if v.Version != w.Hub.Version && w.listsSpoke {
+			spokes = append(spokes, v.Version)
+		}
+	}
+	with, line, err := artifacts.WithConversion([]byte(text), w.Kind, w.Hub.Group, w.Hub.Version, spokes)
+	switch {
+	case err != nil:
+		return hint.Errorf("kubebuilder edit", "read %s: %v", w.file, err)
+	case line > 0:
+		w.Note(fmt.Sprintf("%s:%d", w.file, line), "does not list the conversion webhook of %s: add conversion: true to its "+
+			"webhooks", w.Kind)
+	case with != nil:
+		return w.set(w.file, string(with))
+	}
+	return nil
 }
 
 // group is the short name of the kind's group, as PROJECT has it.
