@@ -118,7 +118,8 @@ const showGuard = "kubectl get validatingadmissionpolicies,validatingadmissionpo
 	"-l app.kubernetes.io/name=kube-migrator"
 
 // permit asks about each resource that may have to be migrated, and marks those that are forbidden. It runs after the
-// looks are recorded and does not delay them.
+// looks are recorded and does not delay them. An entry whose condition cannot be written counts as failed: what has been
+// recorded about it since the look may say something else, and a migration is requested only for what is recorded.
 func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []error) {
 	var asked []*entryPlan
 	for i := range plan {
@@ -159,6 +160,7 @@ func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []erro
 		}
 		if err := t.recordPermission(ctx, e, missing, unguarded); err != nil {
 			problems = append(problems, fmt.Errorf("storage state %s: %w", e.name, err))
+			e.failed = true
 		}
 	}
 	return problems

@@ -4,18 +4,23 @@
 package trigger
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/access"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
 func TestAConditionTellsWhatTheWorkerMayNotMigrate(t *testing.T) {
@@ -51,6 +56,31 @@ func TestAConditionTellsWhatTheWorkerMayNotMigrate(t *testing.T) {
 	}
 	if c, ok := permitted(before[:1], nil, false, now); ok {
 		t.Errorf("what was never forbidden gets %+v", c)
+	}
+}
+
+// An earlier look may have been overtaken by a write about a changed CRD. Its condition is then refused as a conflict, and
+// the next look decides.
+func TestNothingIsRequestedWhileTheConditionAboutPermissionsIsNotWritten(t *testing.T) {
+	for _, refusal := range []error{nil, apierrors.NewConflict(schema.GroupResource{}, settled, errors.New("it was modified"))} {
+		tr, m := settling(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`)
+		})
+		m.refusal = refusal
+		m.state.Status.Conditions = append(m.state.Status.Conditions,
+			v1alpha1.Condition{Type: v1alpha1.ConditionPermitted, Status: metav1.ConditionFalse})
+		permits, err := newPermits(tr.observer.rest, access.Account{}, prometheus.NewRegistry())
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr.permits = permits
+		plan := []entryPlan{{name: settled, state: m.state.DeepCopy(), resource: &resource{entry: &inventory.Resource{
+			GroupResource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}}}}}
+		problems := errors.Join(tr.permit(t.Context(), plan)...)
+		if failed := refusal != nil; plan[0].failed != failed || (problems != nil) != failed || plan[0].forbidden {
+			t.Errorf("with the error %v: %+v, problems %v", refusal, plan[0], problems)
+		}
 	}
 }
 

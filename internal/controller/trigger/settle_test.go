@@ -35,6 +35,7 @@ type memory struct {
 	migration v1alpha1.StorageVersionMigration
 	version   int
 	written   [][]string
+	refusal   error // of every write
 }
 
 func (m *memory) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
@@ -61,6 +62,9 @@ type memoryStatus struct {
 
 func (s memoryStatus) Update(_ context.Context, o client.Object, _ ...client.SubResourceUpdateOption) error {
 	m := s.memory
+	if m.refusal != nil {
+		return m.refusal
+	}
 	m.version++
 	o.SetResourceVersion(strconv.Itoa(m.version))
 	o.(*v1alpha1.StorageState).DeepCopyInto(&m.state)
