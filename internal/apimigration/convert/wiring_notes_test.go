@@ -14,6 +14,7 @@ import (
 )
 
 const (
+	projectFile   = "PROJECT"
 	oldProgram    = "main.go"
 	newProgram    = "cmd/main.go"
 	crdList       = "config/crd/kustomization.yaml"
@@ -37,13 +38,13 @@ func TestWhatIsLeftToAPersonIsANote(t *testing.T) {
 	}{
 		"a patch that has the API server change the version alone": {"v4", func(t *testing.T, dir string) {
 			fixture.Write(t, dir, map[string]string{webhookPatch: head + "conversion:\n    strategy: None\n"})
-		}, []string{newProgram, ofItsOwn}, []string{webhookPatch + ": says conversion strategy None"}},
+		}, []string{projectFile, newProgram, ofItsOwn}, []string{webhookPatch + ": says conversion strategy None"}},
 		"a CRD that does so": {"v4", func(t *testing.T, dir string) {
 			fixture.Append(t, dir, "config/crd/bases/widgets.example.com_widgets.yaml", "  conversion:\n    strategy: None\n")
-		}, []string{newProgram, ofItsOwn}, []string{"config/crd/bases/widgets.example.com_widgets.yaml: says conversion strategy"}},
+		}, []string{projectFile, newProgram, ofItsOwn}, []string{"config/crd/bases/widgets.example.com_widgets.yaml: says conversion strategy"}},
 		"a patch of that name for something else": {"v4", func(t *testing.T, dir string) {
 			fixture.Write(t, dir, map[string]string{webhookPatch: head + "preserveUnknownFields: false\n"})
-		}, []string{newProgram, crdList, defaultList, ofItsOwn},
+		}, []string{projectFile, newProgram, crdList, defaultList, ofItsOwn},
 			[]string{webhookPatch + ": exists, and does not set spec.conversion of widgets.widgets.example.com"}},
 		"a v1beta1 patch that keeps unknown fields": {"v2", func(t *testing.T, dir string) {
 			fixture.Write(t, dir, map[string]string{webhookPatch: strings.Replace(head, "/v1", "/v1beta1", 1) +
@@ -56,26 +57,26 @@ func TestWhatIsLeftToAPersonIsANote(t *testing.T) {
 		}, []string{nextToTypes, crdList, injectedPatch, oldProgram}, nil},
 		"a marker below another list": {"v4", func(t *testing.T, dir string) {
 			replace(t, dir, crdList, "# [WEBHOOK] To enable webhook, uncomment all", "images:\n# all")
-		}, []string{newProgram, crdList, webhookPatch, defaultList, ofItsOwn}, []string{crdList + ": has no place for patches"}},
+		}, []string{projectFile, newProgram, crdList, webhookPatch, defaultList, ofItsOwn}, []string{crdList + ": has no place for patches"}},
 		"replacements that name every CRD": {"v4", func(t *testing.T, dir string) {
 			replace(t, dir, defaultList, "replacements:\n", "replacements:\n- source:\n    kind: Certificate\n  targets:\n"+
 				"  - select:\n      kind: CustomResourceDefinition\n")
-		}, []string{newProgram, crdList, webhookPatch, ofItsOwn}, nil},
+		}, []string{projectFile, newProgram, crdList, webhookPatch, ofItsOwn}, nil},
 		"replacements with an indentation of their own": {"v4", func(t *testing.T, dir string) {
 			replace(t, dir, defaultList, "replacements:\n", "replacements:\n- source:\n    kind: Service\n")
-		}, []string{newProgram, crdList, webhookPatch, ofItsOwn}, []string{defaultList + ": does not replace annotations"}},
+		}, []string{projectFile, newProgram, crdList, webhookPatch, ofItsOwn}, []string{defaultList + ": does not replace annotations"}},
 		"a manager of another function": {"v4", func(t *testing.T, dir string) {
 			replace(t, dir, newProgram, "\t// +kubebuilder:scaffold:builder\n", "")
 			fixture.Append(t, dir, newProgram, "\nfunc more() {\n\t// +kubebuilder:scaffold:builder\n}\n")
-		}, []string{crdList, webhookPatch, defaultList}, []string{"no program has kubebuilder's marker"}},
+		}, []string{projectFile, crdList, webhookPatch, defaultList}, []string{"no program has kubebuilder's marker"}},
 		"a program without a place for imports": {"v4", func(t *testing.T, dir string) {
 			replace(t, dir, newProgram, "\t// +kubebuilder:scaffold:imports\n", "")
-		}, []string{crdList, webhookPatch, defaultList, ofItsOwn}, []string{newProgram + ": has no marker " +
+		}, []string{projectFile, crdList, webhookPatch, defaultList, ofItsOwn}, []string{newProgram + ": has no marker " +
 			"+kubebuilder:scaffold:imports: call webhookv2.SetupWidgetWebhookWithManager(mgr) of " +
 			"github.com/test-org/widget-operator/internal/webhook/v2 before"}},
 		"one without a place for versions": {"v4", func(t *testing.T, dir string) {
 			replace(t, dir, newProgram, "\t// +kubebuilder:scaffold:scheme\n", "")
-		}, []string{newProgram, crdList, webhookPatch, defaultList, ofItsOwn}, []string{
+		}, []string{projectFile, newProgram, crdList, webhookPatch, defaultList, ofItsOwn}, []string{
 			"add widgets.example.com/v1 to the scheme", "add widgets.example.com/v1beta2 to the scheme"}},
 		"a webhook that is registered": {"v2", func(t *testing.T, dir string) {
 			fixture.Append(t, dir, oldProgram,
