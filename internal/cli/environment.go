@@ -46,6 +46,8 @@ type environment struct {
 	overrides  *clientcmd.ConfigOverrides
 	// member is the cluster of a fleet that the command is about; nil for the cluster that the flags name.
 	member *clusters.Cluster
+	// reached has the clusters that the members of a fleet migrate; nil without a fleet.
+	reached *reachedClusters
 }
 
 // connect returns a client for the records of the cluster that the flags name.

@@ -93,10 +93,12 @@ func (env *environment) askAll(ctx context.Context, q inquiry, all []*clusters.C
 	results := fleet.Run(ctx, len(all), q.options, func(ctx context.Context, i int) (answered, error) {
 		notes := &bytes.Buffer{}
 		own := env.at(all[i], io.Discard, notes)
+		live := &lineWriter{to: env.Err, mu: &line, prefix: all[i].Name + ": "}
 		if q.live {
-			own.Err = &lineWriter{to: env.Err, mu: &line, prefix: all[i].Name + ": "}
+			own.Err = live
 		}
 		answer, err := q.ask(ctx, own)
+		live.flush()
 		if err != nil && answer == nil && fleet.Ended(ctx) {
 			return answered{}, err
 		}
@@ -254,6 +256,7 @@ func (env *environment) migrateFleet(ctx context.Context, gentle <-chan struct{}
 	if err != nil {
 		return err
 	}
+	env.reached = &reachedClusters{names: map[string]string{}}
 	if err := env.distinct(ctx, gentle, slices.Concat(lists...)); err != nil {
 		return err
 	}
@@ -313,8 +316,27 @@ func (env *environment) inWaves(ctx context.Context, gentle <-chan struct{}, q i
 	return rows
 }
 
-// distinct returns an error if two of the clusters are the same: it would be migrated twice at the same time (I8).
-// Clusters that do not answer are left to their wave.
+// reachedClusters are the clusters that a command migrates, by their identity. Two contexts of a kubeconfig may reach
+// the same cluster, which must not be migrated twice at the same time (I8). It can be used concurrently.
+type reachedClusters struct {
+	mu    sync.Mutex
+	names map[string]string // by identity
+}
+
+// add returns an error if the cluster of that identity has been added under another name.
+func (r *reachedClusters) add(id, name string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if other, known := r.names[id]; known && other != name {
+		return exit.Try(fmt.Errorf("%s and %s reach the same cluster, which is migrated only once at a time", other, name),
+			"kubectl config get-contexts")
+	}
+	r.names[id] = name
+	return nil
+}
+
+// distinct returns an error, before anything is migrated, if two of the clusters are the same. Clusters that do not
+// answer are left to their wave, in which each one is added to env.reached before anything is written to it.
 func (env *environment) distinct(ctx context.Context, gentle <-chan struct{}, all []*clusters.Cluster) error {
 	ctx, stop := untilInterrupted(ctx, gentle)
 	defer stop()
@@ -322,16 +344,13 @@ func (env *environment) distinct(ctx context.Context, gentle <-chan struct{}, al
 		func(ctx context.Context, i int) (string, error) {
 			return identity(ctx, env.at(all[i], io.Discard, io.Discard)), nil
 		})
-	names := map[string]string{}
 	for i, r := range results {
 		if r.Value == "" {
 			continue
 		}
-		if other, known := names[r.Value]; known {
-			return exit.Try(fmt.Errorf("%s and %s reach the same cluster, which is migrated only once at a time", other,
-				all[i].Name), "kubectl config get-contexts")
+		if err := env.reached.add(r.Value, all[i].Name); err != nil {
+			return err
 		}
-		names[r.Value] = all[i].Name
 	}
 	return nil
 }
@@ -354,10 +373,24 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 			return len(p), nil
 		}
 		w.rest = rest
-		if text := strings.TrimSpace(string(line)); text != "" {
-			if _, err := io.WriteString(w.to, w.prefix+string(line)+"\n"); err != nil {
-				return 0, err
-			}
+		if err := w.show(line); err != nil {
+			return 0, err
 		}
 	}
+}
+
+// flush writes the last line if it has no end.
+func (w *lineWriter) flush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_ = w.show(w.rest) // like all notes
+	w.rest = nil
+}
+
+func (w *lineWriter) show(line []byte) error {
+	if strings.TrimSpace(string(line)) == "" {
+		return nil
+	}
+	_, err := io.WriteString(w.to, w.prefix+string(line)+"\n")
+	return err
 }

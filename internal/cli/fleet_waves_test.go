@@ -7,6 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,7 +19,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/cli/clusters"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
@@ -35,7 +40,7 @@ func TestTheFirstWaveWithAFailureIsTheLast(t *testing.T) {
 			name := env.member.Name
 			asked = append(asked, name)
 			fmt.Fprintf(env.Err, "half a line of %s,", name)
-			fmt.Fprint(env.Err, " and its end\n\n")
+			fmt.Fprint(env.Err, " and its end\n\nno line feed")
 			if name == "prod-1" {
 				answer := render.MigrateAnswer(&render.Migrations{Resources: []render.Migration{
 					{Resource: "secrets", Outcome: render.Proven},
@@ -59,8 +64,9 @@ func TestTheFirstWaveWithAFailureIsTheLast(t *testing.T) {
 	if diff := cmp.Diff([]string{"canary", "prod-1", "prod-2"}, asked); diff != "" {
 		t.Errorf("asked: -want +got:\n%s", diff)
 	}
-	const lines = "Wave 1 of 3: canary.\ncanary: half a line of canary, and its end\nWave 2 of 3: prod-1, prod-2.\n" +
-		"prod-1: half a line of prod-1, and its end\nprod-2: half a line of prod-2, and its end\n"
+	const lines = "Wave 1 of 3: canary.\ncanary: half a line of canary, and its end\ncanary: no line feed\n" +
+		"Wave 2 of 3: prod-1, prod-2.\nprod-1: half a line of prod-1, and its end\nprod-1: no line feed\n" +
+		"prod-2: half a line of prod-2, and its end\nprod-2: no line feed\n"
 	if diff := cmp.Diff(lines, notes.String()); diff != "" {
 		t.Errorf("notes: -want +got:\n%s", diff)
 	}
@@ -135,5 +141,33 @@ func TestAMigrationOf500ClustersStartsNoneAfterTheWaveWithAFailure(t *testing.T)
 		if got := strings.Join(strings.Fields(lines[i])[:3], " "); got != want {
 			t.Errorf("row %d is %q, want %q", i, got, want)
 		}
+	}
+}
+
+// A cluster whose identity could not be read before the first wave may turn out to be another one of the fleet (I8).
+func TestAClusterThatIsReachedUnderTwoNamesIsMigratedUnderTheFirstOne(t *testing.T) {
+	t.Parallel()
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		id := strings.Split(r.Header.Get("Authorization"), " ")[1] // each test user has a cluster of its own
+		_, _ = io.WriteString(w, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"uid":"`+id+`"}}`)
+	}))
+	t.Cleanup(api.Close)
+	reached := &reachedClusters{names: map[string]string{}}
+	migrate := func(name, id string) error {
+		config := &rest.Config{Host: api.URL, BearerToken: id}
+		client, err := apiserver.NewClient(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		env := &environment{Streams: Streams{Err: io.Discard}, reached: reached, member: &clusters.Cluster{Name: name}}
+		_, err = env.newMigration(t.Context(), &cobra.Command{}, &migrateFlags{dir: t.TempDir()}, config, client)
+		return err
+	}
+	if err := errors.Join(migrate("prod-1", "a"), migrate("prod-2", "b"), migrate("prod-1", "a")); err != nil {
+		t.Error(err)
+	}
+	if err := migrate("twin", "a"); err == nil || !strings.HasPrefix(err.Error(), "prod-1 and twin reach the same cluster") {
+		t.Errorf("the second name of a cluster: %v", err)
 	}
 }

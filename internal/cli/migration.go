@@ -94,6 +94,11 @@ func (env *environment) newMigration(ctx context.Context, command *cobra.Command
 	if err != nil {
 		return nil, exit.Try(fmt.Errorf("tell the cluster from others: %w", err), "kubectl auth can-i get namespaces")
 	}
+	if env.member != nil {
+		if err := env.reached.add(cluster, env.member.Name); err != nil {
+			return nil, err
+		}
+	}
 	servers, err := agreement.NewObserver(config, agreement.Options{ShutdownDelay: f.shutdownDelay})
 	if err != nil {
 		return nil, err
