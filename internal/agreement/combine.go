@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/migrate"
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
@@ -52,7 +53,7 @@ func (e Explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: ", e.Evidence)
 	if e.Servers > 0 {
-		fmt.Fprintf(&b, "%s, ", plural(e.Servers, "API server", "API servers"))
+		fmt.Fprintf(&b, "%s, ", phrase.Count(e.Servers, "API server", "API servers"))
 	}
 	b.WriteString(e.How)
 	if e.Reason != "" {
@@ -127,7 +128,7 @@ func (f findings) holders() []string {
 	}
 	holders := f.leases.holders()
 	if n := len(f.endpoints.addresses) - len(holders); f.endpoints.known && f.leases.known && n > 0 {
-		holders = append(holders, plural(n, "API server", "API servers")+" without an identity Lease")
+		holders = append(holders, phrase.Count(n, "API server", "API servers")+" without an identity Lease")
 		slices.Sort(holders)
 	}
 	return holders

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/migrate"
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
@@ -116,7 +117,7 @@ func (f findings) uncountable(d declaration) string {
 		return f.leases.why
 	case len(live) == 0 || !slices.Equal(ids, live):
 		return fmt.Sprintf("the StorageVersion names %s, and identity Leases show %d",
-			plural(len(ids), "API server", "API servers"), len(live))
+			phrase.Count(len(ids), "API server", "API servers"), len(live))
 	case f.target.Origin == migrate.Aggregated && (f.service == nil || len(f.service.all()) != len(ids)):
 		return "the number of servers behind the APIService is unknown"
 	case f.target.Origin != migrate.Aggregated && !f.publishing:

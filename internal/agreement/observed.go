@@ -16,6 +16,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -128,7 +129,7 @@ func countable(l leases, e endpoints) string {
 		return e.why
 	case len(e.addresses) > live || live > 1 && len(e.addresses) < live:
 		return fmt.Sprintf("identity Leases show %s, but EndpointSlice default/kubernetes has %d",
-			plural(live, "API server", "API servers"), len(e.addresses))
+			phrase.Count(live, "API server", "API servers"), len(e.addresses))
 	}
 	return ""
 }
@@ -285,11 +286,4 @@ func judge(replies []reply) survey {
 		r.evidence = migrate.Observed
 	}
 	return r
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/convert"
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 )
 
 // newConvertCommand is `convert`: the code that converts between the versions of a kind.
@@ -123,16 +124,16 @@ func showConversion(streams Streams, output string, plan *convert.Plan) error {
 		if spoke.Skipped != "" {
 			fmt.Fprintf(out, ": nothing is written, %s", spoke.Skipped)
 		}
-		fmt.Fprintf(out, "\n  %s rote\n", counted(len(spoke.Rote), "field is", "fields are"))
+		fmt.Fprintf(out, "\n  %s rote\n", phrase.Count(len(spoke.Rote), "field is", "fields are"))
 		for _, field := range spoke.Rote {
 			fmt.Fprintf(out, "    %s\t%s\n", field.Path, field.How)
 		}
-		fmt.Fprintf(out, "  %s\n", counted(len(spoke.Differing), "field differs", "fields differ"))
+		fmt.Fprintf(out, "  %s\n", phrase.Count(len(spoke.Differing), "field differs", "fields differ"))
 		for _, field := range spoke.Differing {
 			fmt.Fprintf(out, "    %s\t%s\n", field.Path, field.How)
 		}
 		if len(spoke.Empty) > 0 {
-			fmt.Fprintf(out, "  missing or empty values change in %s\n", counted(len(spoke.Empty), "field", "fields"))
+			fmt.Fprintf(out, "  missing or empty values change in %s\n", phrase.Count(len(spoke.Empty), "field", "fields"))
 		}
 		for _, field := range spoke.Empty {
 			fmt.Fprintf(out, "    %s\t%s\n", field.Path, field.How)
@@ -163,12 +164,4 @@ func showConversion(streams Streams, output string, plan *convert.Plan) error {
 		fmt.Fprintf(streams.Err, "Next: %s\n", command)
 	}
 	return nil
-}
-
-// counted is a number with the word for it.
-func counted(n int, one, more string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, more)
 }

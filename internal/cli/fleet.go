@@ -25,6 +25,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/fleet"
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 )
 
 // fleetHelp is the part of a command's help that is about fleets.
@@ -281,7 +282,7 @@ func (env *environment) migrateFleet(ctx context.Context, gentle <-chan struct{}
 		}
 	}
 	if len(left) > 0 {
-		fmt.Fprintf(env.Err, "Not started: %s. To continue:\n  %s\n", few(left), again)
+		fmt.Fprintf(env.Err, "Not started: %s. To continue:\n  %s\n", phrase.Few(left), again)
 	}
 	return env.showFleet(report, f.output, exit.Worse)
 }
@@ -306,7 +307,7 @@ func (env *environment) inWaves(ctx context.Context, gentle <-chan struct{}, q i
 		for i, c := range wave {
 			names[i] = c.Name
 		}
-		fmt.Fprintf(env.Err, "Wave %d of %d: %s.\n", number, len(waves), few(names))
+		fmt.Fprintf(env.Err, "Wave %d of %d: %s.\n", number, len(waves), phrase.Few(names))
 		for _, row := range env.askAll(ctx, q, wave) {
 			row.Wave = number
 			stopped = stopped || row.ExitCode != exit.Done

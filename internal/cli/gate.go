@@ -22,6 +22,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/gate"
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/internal/shell"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -124,7 +125,7 @@ func opinionOf(report upgrade.Report) gate.Opinion {
 	release := strings.TrimPrefix(report.Target, "Kubernetes ")
 	message := report.Target + " " + can
 	if len(resources) > 0 {
-		message += ": " + few(resources)
+		message += ": " + phrase.Few(resources)
 	}
 	return gate.Opinion{Message: message + ". In the cluster, this command says why: kube-migrator check --target-version " +
 		release}

@@ -26,6 +26,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/internal/shell"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -247,7 +248,7 @@ func (env *environment) seenEnough(command *cobra.Command, unseen []string) erro
 		return nil
 	}
 	return exit.TryCode(fmt.Errorf("done, but of %s nothing is granted beyond what the roles named before: discovery "+
-		"could not be read", few(unseen)),
+		"could not be read", phrase.Few(unseen)),
 		env.sameAgain(command), exit.Undetermined)
 }
 

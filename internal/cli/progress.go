@@ -27,6 +27,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
@@ -234,11 +235,11 @@ func (o *observer) untilRecorded(ctx context.Context, progress render.Progress) 
 	for begin := time.Now(); !progress.Unfinished() && len(o.unrecorded) > 0; {
 		switch waited := time.Since(begin); {
 		case waited >= recordPatience:
-			fmt.Fprintf(o.env.Err, notRecorded, few(o.unrecorded), recordPatience)
+			fmt.Fprintf(o.env.Err, notRecorded, phrase.Few(o.unrecorded), recordPatience)
 			return progress, nil
 		case waited >= recordQuiet && !announced:
 			announced = true
-			fmt.Fprintf(o.env.Err, awaitsRecord, few(o.unrecorded))
+			fmt.Fprintf(o.env.Err, awaitsRecord, phrase.Few(o.unrecorded))
 		}
 		var err error
 		if progress, err = o.poll(ctx); err != nil {

@@ -5,7 +5,6 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 	"github.com/kube-migrator/kube-migrator/internal/worker"
 )
@@ -62,7 +62,7 @@ func progressOf(q upgrade.Question, facts []upgrade.Facts, about upgrade.Scope) 
 	slices.Sort(p.NotCovered)
 	if len(failed) > 0 {
 		slices.Sort(failed)
-		p.Sentence += " The migration failed of " + few(failed) + "."
+		p.Sentence += " The migration failed of " + phrase.Few(failed) + "."
 	}
 	return p
 }
@@ -118,13 +118,4 @@ func moment(t metav1.Time) *time.Time {
 	}
 	utc := t.UTC()
 	return &utc
-}
-
-// few returns at most five of the names.
-func few(names []string) string {
-	const most = 5
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 )
 
 func newWaitCommand(env *environment) *cobra.Command {
@@ -247,7 +248,7 @@ func timedOut(limited context.Context, env *environment, waiting []awaited, time
 	if len(left) == 0 {
 		return nil
 	}
-	return exit.TryCode(fmt.Errorf("not finished within %v: %s", timeout, few(left)), env.name+" progress -w "+
+	return exit.TryCode(fmt.Errorf("not finished within %v: %s", timeout, phrase.Few(left)), env.name+" progress -w "+
 		strings.Join(left[:min(5, len(left))], " "), exit.WorkLeft)
 }
 

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/internal/refusal"
-	"github.com/kube-migrator/kube-migrator/internal/retire"
 )
 
 // Decide returns the plan for the CRD in a file. It is pure.
@@ -178,7 +178,7 @@ func (want Intent) steps(next *CRD, f Facts, p Plan) (steps []Step) {
 	}
 	if !f.Proven {
 		steps = append(steps, Step{Migrate, fmt.Sprintf("rewrite %s as %s, and prove that nothing else is stored",
-			retire.Counted(f.Found.Objects), storage)})
+			phrase.Objects(f.Found.Objects), storage)})
 	}
 	if !f.Proven || !slices.Equal(f.Live.Status.StoredVersions, []string{storage}) {
 		steps = append(steps, Step{Prune, "reduce status.storedVersions to [" + storage + "]"})
@@ -186,7 +186,7 @@ func (want Intent) steps(next *CRD, f Facts, p Plan) (steps []Step) {
 	for _, v := range p.Keep {
 		if n := f.Found.Naming[v]; n > 0 {
 			steps = append(steps, Step{Owned, fmt.Sprintf("move the managedFields entries of %s from %s to %s",
-				retire.Counted(n), v, next.Endpoint())})
+				phrase.Objects(n), v, next.Endpoint())})
 		}
 	}
 	return append(steps, apply)

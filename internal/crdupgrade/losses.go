@@ -11,7 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kube-migrator/kube-migrator/internal/retire"
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
@@ -34,11 +34,11 @@ type Loss struct {
 func (l Loss) String() string {
 	switch {
 	case l.Possibly == 0:
-		return fmt.Sprintf("%s of %s (%s)", l.Field, l.Version, retire.Counted(l.Objects))
+		return fmt.Sprintf("%s of %s (%s)", l.Field, l.Version, phrase.Objects(l.Objects))
 	case l.Objects == 0:
-		return fmt.Sprintf("%s of %s (at most %s)", l.Field, l.Version, retire.Counted(l.Possibly))
+		return fmt.Sprintf("%s of %s (at most %s)", l.Field, l.Version, phrase.Objects(l.Possibly))
 	}
-	return fmt.Sprintf("%s of %s (%d to %s)", l.Field, l.Version, l.Objects, retire.Counted(l.Objects+l.Possibly))
+	return fmt.Sprintf("%s of %s (%d to %s)", l.Field, l.Version, l.Objects, phrase.Objects(l.Objects+l.Possibly))
 }
 
 // Losses returns the fields that the upgrade would drop from stored objects, without counts. It is pure.
@@ -87,7 +87,7 @@ func lossy(losses []Loss) (versions []string) {
 func lost(losses []Loss, objects int64) string {
 	const shown = 5
 	if len(losses) == 0 {
-		return fmt.Sprintf("%s would keep every field, if it means the same", retire.Counted(objects))
+		return fmt.Sprintf("%s would keep every field, if it means the same", phrase.Objects(objects))
 	}
 	sorted := slices.Clone(losses)
 	slices.SortStableFunc(sorted, func(a, b Loss) int { return int(b.Objects + b.Possibly - a.Objects - a.Possibly) })

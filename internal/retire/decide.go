@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/internal/refusal"
 )
 
@@ -88,7 +89,7 @@ func (want Intent) traces(f Facts) string {
 		traces = append(traces, "objects cannot be read: "+f.Unreadable)
 	}
 	if f.Owners.Objects > 0 {
-		traces = append(traces, fmt.Sprintf("managedFields of %s name it", Counted(f.Owners.Objects)))
+		traces = append(traces, fmt.Sprintf("managedFields of %s name it", phrase.Objects(f.Owners.Objects)))
 	}
 	return strings.Join(traces, "; ")
 }
@@ -234,7 +235,7 @@ func (want Intent) steps(f Facts) []Step {
 		}
 		steps = append(steps, restore)
 	}
-	objects := Counted(f.Objects)
+	objects := phrase.Objects(f.Objects)
 	if f.Unreadable != "" {
 		objects = "all objects"
 	}
@@ -260,7 +261,7 @@ func (want Intent) ownedStep(f Facts) Step {
 		return Step{Owned, Done, "no managedFields entry names " + want.Version}
 	}
 	return Step{Owned, Todo, fmt.Sprintf("move the managedFields entries of %s from %s to %s: %s",
-		Counted(f.Owners.Objects), want.Version, moveTo(f.CRD, want.Version), f.Owners)}
+		phrase.Objects(f.Owners.Objects), want.Version, moveTo(f.CRD, want.Version), f.Owners)}
 }
 
 func (want Intent) unserveStep(d *crd.CRD) Step {
@@ -361,12 +362,4 @@ func moveTo(d *crd.CRD, retired string) string {
 		return e
 	}
 	return d.StorageVersion()
-}
-
-// Counted says how many objects there are: "1 object", "2 objects".
-func Counted(objects int64) string {
-	if objects == 1 {
-		return "1 object"
-	}
-	return fmt.Sprintf("%d objects", objects)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/internal/refusal"
 )
 
@@ -141,7 +142,7 @@ func (want Intent) unserves(d *crd.CRD) bool { return want.Unserve && d.Served(w
 func (want Intent) hasDependents(f Facts) *refusal.Error {
 	return refusal.New(HasDependents, want.command(f.CRD, want.Version, append(want.flags(), "--fix-owners")...),
 		"ownerReferences of %s name %s of %s: %s; while it is not served, the garbage collector leaves these "+
-			"objects behind when their owner is deleted", Counted(f.Dependents.Objects), want.Version, f.CRD.Metadata.Name,
+			"objects behind when their owner is deleted", phrase.Objects(f.Dependents.Objects), want.Version, f.CRD.Metadata.Name,
 		f.Dependents)
 }
 
@@ -150,13 +151,13 @@ func (want Intent) pointingStep(f Facts) Step {
 	step := Step{Pointing, Done, "no ownerReference names " + want.Version}
 	switch {
 	case n.Objects > 0 && want.FixOwners:
-		step.State, step.What = Todo, fmt.Sprintf("move the ownerReferences of %s from %s to %s: %s", Counted(n.Objects),
+		step.State, step.What = Todo, fmt.Sprintf("move the ownerReferences of %s from %s to %s: %s", phrase.Objects(n.Objects),
 			want.Version, moveTo(f.CRD, want.Version), n)
 	case want.FixOwners: // clients may add some until the version is not served
 		step.State, step.What = Todo, "look again for ownerReferences that name "+want.Version
 	case n.Objects > 0:
 		step.State, step.What = NotAsked, fmt.Sprintf("ownerReferences of %s name %s: %s; --fix-owners moves them",
-			Counted(n.Objects), want.Version, n)
+			phrase.Objects(n.Objects), want.Version, n)
 	case len(n.Unread) > 0:
 		step.State, step.What = NotAsked, "no ownerReference that could be read names "+want.Version
 	}

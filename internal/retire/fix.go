@@ -8,6 +8,8 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 )
 
 // dependents moves ownerReferences if the user asks for that. Otherwise the step is what the plan has found; unserve looks
@@ -34,7 +36,7 @@ func (r *Run) fixOwners(ctx context.Context) (string, error) {
 		if refused := r.Intent.ownersRead(f); refused != nil {
 			return "", refused
 		}
-		moved := fmt.Sprintf("the ownerReferences of %s were moved to %s", Counted(all),
+		moved := fmt.Sprintf("the ownerReferences of %s were moved to %s", phrase.Objects(all),
 			moveTo(r.CRD, r.Intent.Version))
 		switch {
 		case found.Objects == 0 && all == 0:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/internal/storedversions"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -164,11 +165,11 @@ func (r *Run) moveOwners(ctx context.Context) (string, error) {
 		case moved == 0 && all == 0:
 			return "no managedFields entry names " + r.Intent.Version, nil
 		case moved == 0:
-			return fmt.Sprintf("the entries of %s were moved to %s, with their owners", Counted(all),
+			return fmt.Sprintf("the entries of %s were moved to %s, with their owners", phrase.Objects(all),
 				moveTo(r.CRD, r.Intent.Version)), nil
 		case pass < passes:
 		case r.CRD.Served(r.Intent.Version):
-			return fmt.Sprintf("the entries of %s were moved to %s; clients still write %s", Counted(all),
+			return fmt.Sprintf("the entries of %s were moved to %s; clients still write %s", phrase.Objects(all),
 				moveTo(r.CRD, r.Intent.Version), r.Intent.Version), nil
 		default:
 			return "", fmt.Errorf("%w: after %d passes objects still get entries that name %s", ErrNotMoved,

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 )
 
 // Manifest is a CustomResourceDefinition that someone wants to apply, or the live one: the fields that decide whether
@@ -251,7 +252,7 @@ func stillStored(gone []stored, source Source, proposed Manifest) string {
 	switch source {
 	case ByEtcd:
 		if n := objects(gone); n > 0 {
-			return fmt.Sprintf("etcd holds %s as %s, which it does not have", counted(n), what)
+			return fmt.Sprintf("etcd holds %s as %s, which it does not have", phrase.Objects(n), what)
 		}
 		return what + " is written now, and it does not have it"
 	case ByStorageState:

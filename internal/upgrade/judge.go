@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 )
 
 // basis is what a verdict relies on.
@@ -291,7 +292,7 @@ func (q Question) why(f Facts, b basis, bad []stored) string {
 	what := strings.Join(names(bad), ", ")
 	if b.source == ByEtcd {
 		if n := objects(bad); n > 0 {
-			what = fmt.Sprintf("etcd holds %s as %s", counted(n), what)
+			what = fmt.Sprintf("etcd holds %s as %s", phrase.Objects(n), what)
 		} else {
 			what += " is written now"
 		}
@@ -312,14 +313,6 @@ func (q Question) why(f Facts, b basis, bad []stored) string {
 		return what + ", not only as " + f.current() + "; its API server is not a part of Kubernetes"
 	}
 	return what + ", " + q.Target.cannot(f)
-}
-
-// counted formats a number of objects for people.
-func counted(n int64) string {
-	if n == 1 {
-		return "1 object"
-	}
-	return fmt.Sprintf("%d objects", n)
 }
 
 func objects(all []stored) (n int64) {

@@ -22,9 +22,9 @@ package upgrade
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 )
 
 // Verdict says whether something is safe. The set is closed.
@@ -139,23 +139,23 @@ func (q Question) Conclude(findings []Finding, understated []Understatement, s S
 	unsafe, unknown := r.with(Unsafe), r.with(Undetermined)
 	switch {
 	case len(unsafe) > 0:
-		r.Verdict, r.Sentence = Unsafe, q.not()+": "+few(unsafe)+"."
+		r.Verdict, r.Sentence = Unsafe, q.not()+": "+phrase.Few(unsafe)+"."
 	case len(understated) > 0:
 		r.Verdict, r.Sentence = Unsafe, q.not()+": a record claims less than etcd holds."
 	case len(unknown) > 0:
-		r.Verdict, r.Sentence = Undetermined, q.whether()+" cannot be determined for "+few(unknown)+"."
+		r.Verdict, r.Sentence = Undetermined, q.whether()+" cannot be determined for "+phrase.Few(unknown)+"."
 	case len(s.NotLookedAt) > 0:
 		r.Verdict, r.Sentence = Undetermined, q.whether()+
 			" cannot be determined: a part of the cluster could not be read."
 	default:
 		what := "everything"
 		if s.Named {
-			what += " of " + few(r.with(Safe))
+			what += " of " + phrase.Few(r.with(Safe))
 		}
 		r.Verdict, r.Sentence = Safe, q.yes(what)
 	}
 	if len(s.Excluded) > 0 {
-		r.Sentence += " Not judged, because the installation excludes them: " + few(s.Excluded) + "."
+		r.Sentence += " Not judged, because the installation excludes them: " + phrase.Few(s.Excluded) + "."
 	}
 	return r
 }
@@ -199,13 +199,4 @@ func (q Question) whether() string {
 		return "Whether going to " + q.Target.Name + " is safe"
 	}
 	return "Whether an upgrade is safe"
-}
-
-// few names at most five.
-func few(names []string) string {
-	const most = 5
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }

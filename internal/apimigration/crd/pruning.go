@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 )
 
 // An API server prunes every object that it reads from etcd or from a request: it drops the fields that the schema of
@@ -69,18 +71,9 @@ func (p *pruning) reasons(version string) []string {
 			p.unnamed[0] = "the object itself"
 		}
 		reasons = append(reasons, fmt.Sprintf("%s: objects lose the fields that the schema does not name, as they "+
-			"are rewritten: the old CRD kept them in %s, the new one drops them", version, few(p.unnamed)))
+			"are rewritten: the old CRD kept them in %s, the new one drops them", version, phrase.Few(p.unnamed)))
 	}
 	return reasons
-}
-
-// few lists the first paths.
-func few(paths []string) string {
-	const most = 5
-	if len(paths) <= most {
-		return strings.Join(paths, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(paths[:most], ", "), len(paths)-most)
 }
 
 // object compares the schemas of a whole object.
