@@ -250,6 +250,12 @@ func TestReportsAreComplete(t *testing.T) {
 					Source: upgrade.ByStorageState, Next: "kube-migrator request podgroups.scheduling.k8s.io"},
 				{Resource: "nodes", Verdict: upgrade.Safe, Stored: []string{"v1"}, Current: "v1", Source: upgrade.ByStorageState},
 			}}, "https://api.example.com:6443", now),
+		"check-undetermined": page.OfCheck(upgrade.Report{Verdict: upgrade.Undetermined, Target: "Kubernetes 1.38",
+			Sentence: "Whether going to Kubernetes 1.38 is safe cannot be determined for widgets.demo.example.com.",
+			Findings: []upgrade.Finding{
+				{Resource: "widgets.demo.example.com", Verdict: upgrade.Undetermined, Why: "the versions in which it is stored are unknown",
+					Current: "v2", Source: upgrade.ByStorageState, Next: "kube-migrator request widgets.demo.example.com"},
+			}}, "https://api.example.com:6443", now),
 		"audit": page.OfAudit(&etcdaudit.Report{ReadTime: now, Compared: true,
 			Source: etcdaudit.Provenance{File: "snapshot.db", Revision: 42, FirstRevision: 42, ChecksumVerified: true},
 			Totals: etcdaudit.Totals{Objects: 110, Stale: 20, Current: 90},
