@@ -16,8 +16,20 @@ import (
 	"unicode/utf8"
 )
 
-// maxText is the size in bytes of the largest file that Paths lists.
-const maxText = 1 << 20
+// maxText and maxManifest are the sizes in bytes of the largest files that Paths lists. The schema of a pod template
+// alone takes more than half a megabyte, so a manifest with one CRD can be larger than maxText.
+const (
+	maxText     = 1 << 20
+	maxManifest = 16 << 20
+)
+
+// largest is the size of the largest file of a name that Paths lists.
+func largest(name string) int64 {
+	if slices.Contains([]string{".yaml", ".yml", ".json", ".tpl"}, filepath.Ext(name)) {
+		return maxManifest
+	}
+	return maxText
+}
 
 // Folder is a tree of files, by its path. Paths in it have slashes and begin there.
 type Folder string
@@ -35,7 +47,7 @@ func (f Folder) Paths() (paths []string, err error) {
 			return nil
 		}
 		info, err := entry.Info()
-		if err != nil || !info.Mode().IsRegular() || info.Size() > maxText {
+		if err != nil || !info.Mode().IsRegular() || info.Size() > largest(name) {
 			return err
 		}
 		at, err := filepath.Rel(string(f), name)
