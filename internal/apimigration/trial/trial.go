@@ -11,8 +11,10 @@ package trial
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -170,6 +172,9 @@ func (t *trying) copy(ctx context.Context) error {
 	if err := tree.Copy(from, t.root); err != nil {
 		return fmt.Errorf("copy project: %w", err)
 	}
+	if err := dropListOfVendored(t.root); err != nil {
+		return err
+	}
 	if t.row.Project == "" {
 		goMod, err := os.ReadFile(filepath.Join(t.root, "go.mod"))
 		if err != nil {
@@ -189,6 +194,23 @@ func (t *trying) copy(ctx context.Context) error {
 		return err
 	}
 	return t.commit(ctx, "before")
+}
+
+// dropListOfVendored deletes vendor/modules.txt if it is all that the folder has. The proxy leaves out packages that are
+// vendored, but not their list, and the go command would look for them there because of it.
+func dropListOfVendored(root string) error {
+	folder := filepath.Join(root, "vendor")
+	entries, err := os.ReadDir(folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read vendor: %w", err)
+	}
+	if len(entries) != 1 || entries[0].Name() != "modules.txt" {
+		return nil
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		return fmt.Errorf("delete the list of vendored packages: %w", err)
+	}
+	return nil
 }
 
 // commit commits everything, ignored files too: a module has only files that its authors published.
