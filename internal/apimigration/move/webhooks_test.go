@@ -117,6 +117,27 @@ func TestWhatSendsToWebhooksFollowsTheCodeThatServesThem(t *testing.T) {
 	wantFinding(t, all, "config/webhook/old.yaml:4", "matchPolicy becomes Equivalent")
 }
 
+func TestAHandlerInAMapIsServedAtThePathThatIsItsKey(t *testing.T) {
+	t.Parallel()
+	const registers = "\tmgr.GetWebhookServer().Register(\"/by-hand\", &admission.Webhook{Handler: &byHand{}})\n"
+	setup := fixture.Archive(t, "testdata/webhooks.txtar")["internal/webhook/setup.go"]
+	if !strings.Contains(setup, registers) {
+		t.Fatalf("the fixture lacks\n%s", registers)
+	}
+	setup = strings.Replace(setup, registers, "\tfor path, handler := range handlers {\n\t\tmgr.GetWebhookServer().Register("+
+		"\"/\"+path, &admission.Webhook{Handler: handler})\n\t}\n", 1) +
+		"\nvar handlers = map[string]admission.Handler{\"by-hand\": &byHand{}}\n"
+	dir := hooked(t, map[string]string{"internal/webhook/setup.go": setup})
+	all, after := edited(t, dir, memcachedRequest)
+	if len(all.Blockers) > 0 {
+		t.Errorf("blocked: %v", all.Blockers)
+	}
+	if manifest := after["config/webhook/old.yaml"]; !strings.Contains(manifest, "path: /by-hand") ||
+		!strings.Contains(manifest, `apiVersions: ["v1beta2"]`) {
+		t.Errorf("the rule does not follow the handler, or its path has changed:\n%s", manifest)
+	}
+}
+
 func TestWebhooksOfTheOldVersionStayWhereItsCodeIsCalled(t *testing.T) {
 	t.Parallel()
 	dir := hooked(t, nil)

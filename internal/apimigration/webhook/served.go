@@ -226,42 +226,6 @@ func (r *reader) readDecoders(file *project.File, decl ast.Decl) {
 	})
 }
 
-// readRegistered finds handlers that are registered for a path by hand.
-func (r *reader) readRegistered(file *project.File, decl ast.Decl) {
-	eachCall(file, decl, func(call *ast.CallExpr, name string) {
-		if name != "Register" || len(call.Args) != 2 {
-			return
-		}
-		path, isKnown := textOf(file, call.Args[0])
-		var found []server
-		ast.Inspect(call.Args[1], func(node ast.Node) bool {
-			expr, ok := node.(ast.Expr)
-			if !ok {
-				return true
-			}
-			if kind, _ := r.kindOf(file, expr); kind != "" {
-				for _, at := range r.homesOf(file, decl, map[string]bool{}) {
-					found = append(found, server{kind: kind, at: at})
-				}
-			}
-			if handler := named(file.Info.TypeOf(expr)); handler != nil {
-				key := types.TypeString(handler.Type(), nil)
-				found = append(found, r.decoders[key]...)
-				r.linked[key] = isKnown
-			}
-			return true
-		})
-		for _, one := range found {
-			if !isKnown {
-				r.unclear = append(r.unclear, r.Project.Place(call.Pos()))
-				return
-			}
-			one.before, one.after = path, path
-			r.servers = append(r.servers, one)
-		}
-	})
-}
-
 // homeIn is the package in which code of a file outside the old version's package finds a kind that moves.
 func (r *reader) homeIn(file *project.File) layout.Home {
 	if r.isOld(file) || !r.Consumes(file) {
