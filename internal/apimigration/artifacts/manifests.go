@@ -204,7 +204,7 @@ func (s *documents) reportUnread(folder changeset.Folder, manifests []project.Ma
 			continue
 		}
 		if kind := named.FindStringSubmatch(text); kind != nil {
-			s.Note(path, "has a CRD of %s, but is not YAML: add %s by hand", kind[1], s.Version)
+			s.Note(path, "has a CRD of %s, but is not YAML: add %s by hand%s", kind[1], s.Version, s.chartAgain(path))
 		}
 	}
 	return nil

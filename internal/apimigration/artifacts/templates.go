@@ -4,10 +4,14 @@
 package artifacts
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
 var (
@@ -17,6 +21,26 @@ var (
 
 // hole stands for a character of an action. It is of Unicode's private use, so no manifest has it, and YAML allows it.
 const hole = '\uE000'
+
+// helmPlugin is how PROJECT says that kubebuilder writes a chart.
+var helmPlugin = regexp.MustCompile(`(?m)^\s+helm\.kubebuilder\.io/(v\d+(?:-\w+)?)\s*:`)
+
+// chartAgain says how a template is written again if kubebuilder's helm plugin has written it; empty for others.
+func (s *documents) chartAgain(file string) string {
+	if !strings.Contains("/"+file, "/chart/templates/") {
+		return ""
+	}
+	_, content, err := project.ScaffoldFile(s.Project.Workspace, s.Dir(layout.OldPackage))
+	plugin := helmPlugin.FindSubmatch(content)
+	if err != nil || plugin == nil {
+		return ""
+	}
+	before := ""
+	if string(plugin[1]) != "v1-alpha" { // later ones read what that target writes
+		before = "make build-installer && "
+	}
+	return fmt.Sprintf(", or run `%skubebuilder edit --plugins=helm/%s` after apply, which writes it again", before, plugin[1])
+}
 
 // IsComputed reports whether an action is in a value.
 func IsComputed(value string) bool { return strings.ContainsRune(value, hole) }

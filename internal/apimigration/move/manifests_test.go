@@ -55,6 +55,40 @@ func manifestsOf(t *testing.T, dir string, asked request.Request) changeset.Resu
 	return result
 }
 
+// kubebuilder's helm plugin makes a template of each CRD, with actions around it.
+func TestAChartOfTheHelmPluginIsReportedWithTheCommandThatWritesIt(t *testing.T) {
+	t.Parallel()
+	const template = "dist/chart/templates/crd/memcacheds.cache.example.com.yaml"
+	const again = "kubebuilder edit --plugins=helm/%s` after apply, which writes it again"
+	for plugin, want := range map[string]string{
+		"  helm.kubebuilder.io/v1-alpha: {}\n":                      "by hand, or run `" + fmt.Sprintf(again, "v1-alpha"),
+		"  helm.kubebuilder.io/v2-alpha:\n    output: dist\n":       "or run `make build-installer && " + fmt.Sprintf(again, "v2-alpha"),
+		"  grafana.kubebuilder.io/v1-alpha: {}\n":                   "add v1beta2 by hand",
+		"  other.example.com/v1:\n    helm.kubebuilder.io: false\n": "add v1beta2 by hand",
+	} {
+		t.Run(strings.TrimSpace(plugin), func(t *testing.T) {
+			t.Parallel()
+			dir := fixture.Repository(t, "kubebuilder")
+			before := fixture.Files(t, dir)
+			fixture.Write(t, dir, map[string]string{
+				"PROJECT": strings.Replace(before["PROJECT"], "projectName:", "plugins:\n"+plugin+"projectName:", 1),
+				template: "{{- if .Values.crd.enable }}\n" + before["config/crd/bases/cache.example.com_memcacheds.yaml"] +
+					"{{- end }}\n",
+			})
+			fixture.Commit(t, dir, "with a chart")
+			var said []string
+			for _, one := range manifestsOf(t, dir, memcachedRequest).Findings {
+				if one.Where == template {
+					said = append(said, one.Text)
+				}
+			}
+			if len(said) != 1 || !strings.HasSuffix(said[0], want) {
+				t.Errorf("%s: %q, want one finding that ends in %q", template, said, want)
+			}
+		})
+	}
+}
+
 func TestAManifestThatGitIgnoresIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	dir := fixture.Repository(t, "guide")
