@@ -179,15 +179,16 @@ func carriesVersion(t types.Type) bool {
 	return false
 }
 
-// isMadeOfVersion reports whether a declaration names the version, by itself or by others that do.
+// isMadeOfVersion reports whether a declaration names the version, by itself or by others that do. It does not where
+// the version is that of a kind that stays: BackupResource = GroupVersion.WithResource("backups").
 func (s *Reader) isMadeOfVersion(d *split.Declaration) bool {
 	if d.Name == "GroupVersion" || d.Name == "SchemeGroupVersion" { // whose group may be a variable
 		return true
 	}
 	found := false
 	for _, part := range d.Parts {
-		s.EachUse(part.File, part.Nodes(), func(_ *ast.Ident, used *split.Declaration) {
-			found = found || used != d && s.tellsVersion(used)
+		s.EachUse(part.File, part.Nodes(), func(ident *ast.Ident, used *split.Declaration) {
+			found = found || used != d && s.tellsVersion(used) && !s.readUse(part.File, ident).staying
 		})
 		for _, node := range part.Nodes() {
 			ast.Inspect(node, func(node ast.Node) bool {
