@@ -91,8 +91,12 @@ b/b_test.go:3:5: undefined: x
 c/c.go:3:5: unreachable code
 # example.com/p/b_test [example.com/p/b.test]
 go: downloading example.com/q v1.0.0
+vet: typecheck failures
+inside/d/d.go:3:5: WaitGroup.Add called from inside new goroutine
+/elsewhere/e.go:3:5: of no package of the module
 `
-	if diff := cmp.Diff([]string{"example.com/p/a", "example.com/p/b", "example.com/p/c"}, failedPackages(out)); diff != "" {
+	want := []string{"example.com/p/a", "example.com/p/b", "example.com/p/c", "example.com/p/inside/d"}
+	if diff := cmp.Diff(want, failedPackages(out, "example.com/p")); diff != "" {
 		t.Error(diff)
 	}
 }

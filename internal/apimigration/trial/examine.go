@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -104,28 +106,33 @@ func (t *trying) compile(ctx context.Context, state *State) error {
 		if !ran(err) {
 			return fmt.Errorf("go %s: %w", what, err)
 		}
-		failed := failedPackages(string(out.stderr))
+		failed := failedPackages(string(out.stderr), t.row.Project)
 		if err != nil && len(failed) == 0 {
 			return fmt.Errorf("go %s: %w: %s", what, err, bytes.TrimSpace(out.stderr))
 		}
-		for _, path := range failed {
-			state.Fails[path] = what
+		for _, name := range failed {
+			state.Fails[name] = what
 		}
 		fmt.Fprintf(t.Log, "%s", out.stderr)
 	}
 	return nil
 }
 
-// failedPackages reads the lines "# PACKAGE", "# PACKAGE [PACKAGE.test]" and "# [PACKAGE]" of go build and go vet.
-func failedPackages(stderr string) []string {
+// failedPackages reads the lines "# PACKAGE", "# PACKAGE [PACKAGE.test]" and "# [PACKAGE]" of go build and go vet, and the
+// lines FOLDER/FILE:LINE:COLUMN, since go vet may write these alone. Folders are those of the module.
+func failedPackages(stderr, module string) []string {
 	var found []string
 	for line := range strings.Lines(stderr) {
+		if file, _, ok := strings.Cut(line, ".go:"); ok && !strings.ContainsAny(file, " \t") && filepath.IsLocal(file) {
+			found = append(found, path.Join(module, path.Dir(file)))
+			continue
+		}
 		words := strings.Fields(line)
 		if len(words) < 2 || words[0] != "#" {
 			continue
 		}
-		path := strings.Trim(words[1], "[]")
-		found = append(found, strings.TrimSuffix(strings.TrimSuffix(path, ".test"), "_test"))
+		name := strings.Trim(words[1], "[]")
+		found = append(found, strings.TrimSuffix(strings.TrimSuffix(name, ".test"), "_test"))
 	}
 	slices.Sort(found)
 	return slices.Compact(found)
