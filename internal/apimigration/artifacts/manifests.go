@@ -9,6 +9,7 @@ package artifacts
 import (
 	"context"
 	"errors"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -57,6 +58,9 @@ func (s *documents) editManifests(ctx context.Context) error {
 		return nil
 	}
 	if err := s.generateSchemas(ctx); err != nil {
+		return err
+	}
+	if err := s.noteReleases(); err != nil {
 		return err
 	}
 	if len(s.Successions) > 0 {
@@ -130,6 +134,26 @@ func (s *documents) editManifests(ctx context.Context) error {
 	return nil
 }
 
+// noteReleases says once for each folder that manifests of releases stay as they are.
+func (s *documents) noteReleases() error {
+	released, err := s.Project.Released()
+	if err != nil {
+		return err
+	}
+	files := map[string][]string{}
+	for _, one := range released {
+		dir := path.Dir(one.File)
+		if s.isOfMovingKind(one.Group, one.Kind) && !slices.Contains(files[dir], path.Base(one.File)) {
+			files[dir] = append(files[dir], path.Base(one.File))
+		}
+	}
+	for dir, names := range files {
+		s.Note(dir, "left as it is, with webhooks and roles in the same files: %s, by their names manifests of releases, %d in all",
+			names[0], len(names))
+	}
+	return nil
+}
+
 // isOfMovingKind reports whether a CRD is one of those that get the new version.
 func (s *documents) isOfMovingKind(group, kind string) bool {
 	return group == s.Old.Group && slices.Contains(s.Request.Kinds, kind)
@@ -194,17 +218,17 @@ func (s *documents) reportUnread(folder changeset.Folder, manifests []project.Ma
 	}
 	d := regexp.MustCompile(`\bkind["']?: *["']?` + crd.Kind + `\b`)
 	named := regexp.MustCompile(`(?m)^\s+["']?kind["']?: *["']?(` + strings.Join(s.Request.Kinds, "|") + `)["']?,?\s*$`)
-	for _, path := range paths {
-		text, isText, err := folder.Read(path)
+	for _, file := range paths {
+		text, isText, err := folder.Read(file)
 		if err != nil {
 			return err
 		}
 		if !isText || strings.HasPrefix(text, project.StageMark) || !d.MatchString(text) ||
-			slices.ContainsFunc(manifests, func(m project.Manifest) bool { return m.File == path }) {
+			slices.ContainsFunc(manifests, func(m project.Manifest) bool { return m.File == file }) {
 			continue
 		}
 		if kind := named.FindStringSubmatch(text); kind != nil {
-			s.Note(path, "has a CRD of %s, but is not YAML: add %s by hand%s", kind[1], s.Version, s.chartAgain(path))
+			s.Note(file, "has a CRD of %s, but is not YAML: add %s by hand%s", kind[1], s.Version, s.chartAgain(file))
 		}
 	}
 	return nil

@@ -67,14 +67,15 @@ type Folder struct {
 	Tracked map[string]bool
 }
 
-// Paths leaves out what is going to be removed, and adds what is going to be there.
+// Paths leaves out what is going to be removed and manifests of releases, and adds what is going to be there.
 func (f Folder) Paths() ([]string, error) {
 	paths, err := f.Folder.Paths()
 	if err != nil {
 		return nil, err
 	}
+	releases := tree.Releases(paths)
 	paths = slices.DeleteFunc(paths, func(path string) bool {
-		return f.Changes[path] != nil ||
+		return f.Changes[path] != nil || releases[path] ||
 			f.Tracked != nil && !f.Tracked[path]
 	})
 	for path, change := range f.Changes {

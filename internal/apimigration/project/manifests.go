@@ -66,10 +66,23 @@ type subresources struct {
 	Status *struct{} `json:"status"`
 }
 
-// Manifests finds every CustomResourceDefinition in the tree, sorted by file. Those with StageMark are left out.
+// Manifests finds every CustomResourceDefinition in the tree, sorted by file. Those with StageMark are left out, and
+// those of releases.
 func (p *Project) Manifests() ([]Manifest, error) {
+	found, _, err := p.allManifests()
+	return found, err
+}
+
+// Released finds the CustomResourceDefinitions in manifests of releases, which stay as they are.
+func (p *Project) Released() ([]Manifest, error) {
+	_, found, err := p.allManifests()
+	return found, err
+}
+
+func (p *Project) allManifests() (current, released []Manifest, err error) {
 	var found []Manifest
-	err := filepath.WalkDir(p.Root, func(name string, entry fs.DirEntry, err error) error {
+	var files []string
+	err = filepath.WalkDir(p.Root, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -82,13 +95,22 @@ func (p *Project) Manifests() ([]Manifest, error) {
 		if err != nil {
 			return err
 		}
+		files = append(files, p.relative(name))
 		found = append(found, crds(p.relative(name), content)...)
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for manifests: %w", err)
+		return nil, nil, fmt.Errorf("look for manifests: %w", err)
 	}
-	return found, nil
+	releases := tree.Releases(files)
+	for _, one := range found {
+		if releases[one.File] {
+			released = append(released, one)
+		} else {
+			current = append(current, one)
+		}
+	}
+	return current, released, nil
 }
 
 // CRDs takes the CustomResourceDefinitions out of a file, also out of lists. What is no YAML (a template) holds none.
