@@ -143,7 +143,8 @@ func (l *Layout) checkDeclared() error {
 
 // placeAll decides where each declaration goes.
 func (l *decision) placeAll() error {
-	input := split.Input{Graph: l.Graph, Assign: l.Request.Assign}
+	input := split.Input{Graph: l.Graph, Assign: l.Request.Assign,
+		Separate: l.Request.Shared == request.SharedPackage}
 	if l.Request.Shared == request.SharedNewest { // where every version can use it
 		input.Idle = split.Shared
 	}

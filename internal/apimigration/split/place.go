@@ -45,6 +45,8 @@ type Input struct {
 	Assign map[string]Destination
 	// Idle is where an exported declaration goes that nothing decides about: Stay, also if empty, or Shared.
 	Idle Destination
+	// Separate: what is shared goes to a package that can import neither version.
+	Separate bool
 	// NamedAfter is for a kind that gets another name in the same package: it says whether a name is made of the old
 	// one. New is then what is copied under another name, and everything else stays, for both kinds. Nil means another
 	// package.
@@ -57,12 +59,14 @@ type decision struct {
 	kinds                    map[*Declaration]Destination // the kinds and their lists
 	assigned                 map[*Declaration]Destination // by the user
 	moving, staying, sharing []*Declaration               // roots
+	kept                     map[*Declaration]string      // what both sides use and the old version keeps, and why
 	placed                   map[*Declaration]Placement
 }
 
 // Decide places every declaration, in the graph's order.
 func (in Input) Decide() ([]Placement, error) {
-	d := &decision{Input: in, kinds: map[*Declaration]Destination{}, assigned: map[*Declaration]Destination{}}
+	d := &decision{Input: in, kinds: map[*Declaration]Destination{}, assigned: map[*Declaration]Destination{},
+		kept: map[*Declaration]string{}}
 	d.moving = d.rootsOf(in.Moving, New)
 	d.staying = d.rootsOf(in.Staying, Stay)
 	for _, name := range slices.Sorted(maps.Keys(in.Assign)) {
@@ -72,6 +76,9 @@ func (in Input) Decide() ([]Placement, error) {
 	}
 	d.helpersOfAnchors()
 	d.reachAll()
+	for d.keepBound() {
+		d.reachAll()
+	}
 	for d.pullValues() {
 		d.reachAll()
 	}
@@ -157,6 +164,9 @@ func (d *decision) reachAll() {
 	for kind := range d.kinds {
 		stop[kind] = true
 	}
+	for declaration := range d.kept {
+		stop[declaration] = true
+	}
 	moving, staying, sharing := d.Graph.reach(d.moving, stop), d.Graph.reach(d.staying, stop),
 		d.Graph.reach(d.sharing, stop)
 	before := d.placed
@@ -173,6 +183,8 @@ func (d *decision) reachAll() {
 			to, reason = Stay, "a kind that stays"
 		case d.assigned[declaration] != "":
 			to, reason = d.assigned[declaration], "assigned by the user"
+		case d.kept[declaration] != "":
+			to, reason = Stay, d.kept[declaration]
 		case sharing[declaration], moving[declaration] && staying[declaration]:
 			to, reason = Shared, "kinds that move and kinds that stay use it"
 		case moving[declaration]:
@@ -274,13 +286,7 @@ func (d *decision) nextUnreached() *Declaration {
 // placeUnreached decides about a declaration that no kind mentions: by what it mentions, then by its name, its
 // neighbours, and its users elsewhere in the project.
 func (d *decision) placeUnreached(declaration *Declaration) {
-	touched := map[Destination]*Declaration{}
-	reached := d.Graph.reach([]*Declaration{declaration}, nil)
-	for _, other := range d.Graph.Declarations {
-		if at := d.placed[other].Destination; reached[other] && other != declaration && at != "" && touched[at] == nil {
-			touched[at] = other // the first; positions say nothing, as files are parsed side by side
-		}
-	}
+	touched := d.touched(declaration)
 	value := declaration.isValue()
 	switch byName, near, used := d.byName(declaration), d.neighbours(declaration, "type", "func", "const",
 		"var"), d.byUse(declaration); {
@@ -306,6 +312,28 @@ func (d *decision) placeUnreached(declaration *Declaration) {
 	default:
 		d.placeGuess(declaration, Stay, "nothing uses it")
 	}
+}
+
+// touched is the first declaration of each destination that a declaration mentions, itself or by others without a place.
+// What those with a place mention says nothing more: a kind that moves may well have a method about one that stays.
+func (d *decision) touched(declaration *Declaration) map[Destination]*Declaration {
+	placed := map[*Declaration]bool{}
+	for other := range d.placed {
+		placed[other] = true
+	}
+	mentioned := map[*Declaration]bool{}
+	for open := range d.Graph.reach([]*Declaration{declaration}, placed) {
+		for other := range open.refs {
+			mentioned[other] = placed[other]
+		}
+	}
+	touched := map[Destination]*Declaration{}
+	for _, other := range d.Graph.Declarations { // positions say nothing, as files are parsed side by side
+		if at := d.placed[other].Destination; mentioned[other] && touched[at] == nil {
+			touched[at] = other
+		}
+	}
+	return touched
 }
 
 func (d *decision) placeGuess(declaration *Declaration, to Destination, reason string) {

@@ -66,7 +66,7 @@ func TestEachDeclarationGoesWhereItsUsersAre(t *testing.T) {
 				t.Fatal(err)
 			}
 			placements, err := Input{Graph: graphOf(t, fixture.Archive(t, file)), Moving: []project.Kind{{Name: "K"}},
-				Staying: []project.Kind{{Name: "R"}}}.Decide()
+				Staying: []project.Kind{{Name: "R"}}, Separate: true}.Decide()
 			if err != nil {
 				t.Fatal(err)
 			}
