@@ -104,10 +104,13 @@ func (s *documents) createCRD(ctx context.Context, one *layout.Succession, manif
 	return s.listNextTo(manifest.File, name, "lists the new CRD")
 }
 
+// kustomizations are the names by which kustomize finds its file in a folder.
+var kustomizations = []string{"kustomization.yaml", "kustomization.yml"}
+
 // listNextTo adds a new manifest to the kustomizations that list the old one.
 func (s *documents) listNextTo(old, created, why string) error {
 	for folder := path.Dir(old); ; folder = path.Dir(folder) {
-		for _, base := range []string{"kustomization.yaml", "kustomization.yml"} {
+		for _, base := range kustomizations {
 			name := path.Join(folder, base)
 			content, err := tree.ReadIfThere(s.Project.Root, name)
 			if err != nil {

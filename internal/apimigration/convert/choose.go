@@ -106,25 +106,25 @@ func hubOf(p *project.Project, versions []*project.Version, request Request) (*p
 
 // checkVersions refuses versions whose code stands against the conversion.
 func checkVersions(hub *project.Version, spokes []*project.Version, kind string) error {
-	if !hasMethod(hub, kind, "DeepCopyObject") {
+	if !hub.HasMethod(kind, "DeepCopyObject") {
 		return hint.Errorf("make generate", "%s of %s has no DeepCopy methods yet", kind, hub.Name())
 	}
 	for _, method := range []string{"ConvertTo", "ConvertFrom"} {
-		if hasMethod(hub, kind, method) {
+		if hub.HasMethod(kind, method) {
 			return hint.Errorf(tryHub(spokes, kind),
 				"%s of %s has a method %s already: it is a spoke and cannot be the hub", kind, hub.Name(), method)
 		}
 	}
 	for _, spoke := range spokes {
-		to, from := hasMethod(spoke, kind, "ConvertTo"), hasMethod(spoke, kind, "ConvertFrom")
+		to, from := spoke.HasMethod(kind, "ConvertTo"), spoke.HasMethod(kind, "ConvertFrom")
 		switch {
-		case hasMethod(spoke, kind, "Hub"):
+		case spoke.HasMethod(kind, "Hub"):
 			return hint.Errorf("api-migrator convert scaffold --kind "+kind+" --hub "+spoke.Name(),
 				"%s of %s is a hub already, and there can be one only", kind, spoke.Name())
 		case to != from:
 			return hint.Errorf("git grep -n 'func (.*"+kind+") Convert' "+spoke.Package.Dir,
 				"%s of %s has one of ConvertTo and ConvertFrom: write the other one, or remove it", kind, spoke.Name())
-		case !hasMethod(spoke, kind, "DeepCopyObject"):
+		case !spoke.HasMethod(kind, "DeepCopyObject"):
 			return hint.Errorf("make generate", "%s of %s has no DeepCopy methods yet", kind, spoke.Name())
 		case reaches(hub.Package.Types, spoke.Package.Path, map[*types.Package]bool{}):
 			return hint.Errorf("api-migrator convert scaffold --kind "+kind+" --hub "+spoke.Name(),
@@ -137,9 +137,9 @@ func checkVersions(hub *project.Version, spokes []*project.Version, kind string)
 
 // tryHub proposes the version that is the hub already, or else one that can be.
 func tryHub(versions []*project.Version, kind string) string {
-	isHub := func(v *project.Version) bool { return hasMethod(v, kind, "Hub") }
+	isHub := func(v *project.Version) bool { return v.HasMethod(kind, "Hub") }
 	canBe := func(v *project.Version) bool {
-		return !hasMethod(v, kind, "ConvertTo") && !hasMethod(v, kind, "ConvertFrom")
+		return !v.HasMethod(kind, "ConvertTo") && !v.HasMethod(kind, "ConvertFrom")
 	}
 	for _, fits := range []func(*project.Version) bool{isHub, canBe} {
 		if at := slices.IndexFunc(versions, fits); at >= 0 {
@@ -163,10 +163,6 @@ func reaches(from *types.Package, importPath string, seen map[*types.Package]boo
 func typeOf(version *project.Version, kind string) *types.Named {
 	named, _ := version.Package.Types.Scope().Lookup(kind).Type().(*types.Named)
 	return named
-}
-
-func hasMethod(version *project.Version, kind, name string) bool {
-	return types.NewMethodSet(types.NewPointer(typeOf(version, kind))).Lookup(nil, name) != nil
 }
 
 func exists(root, name string) (bool, error) {

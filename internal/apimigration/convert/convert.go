@@ -177,7 +177,7 @@ func (s *scaffold) typeCheck(ctx context.Context) error {
 
 // addHub gives the hub its method, if it lacks it.
 func (s *scaffold) addHub() error {
-	if hasMethod(s.hub, s.request.Kind, "Hub") {
+	if s.hub.HasMethod(s.request.Kind, "Hub") {
 		return nil
 	}
 	from, name := s.siblings(s.hub)

@@ -43,7 +43,7 @@ func (s *scaffold) addSpoke(version *project.Version) error {
 		Differing: append([]Field{}, look.differing...), Empty: append([]Field{}, look.empty...), File: name + ".go"}
 	spoke.Same = len(look.differing) == 0 && !look.renamed
 	defer func() { s.plan.Spokes = append(s.plan.Spokes, spoke) }()
-	if hasMethod(version, s.request.Kind, "ConvertTo") {
+	if version.HasMethod(s.request.Kind, "ConvertTo") {
 		spoke.Skipped = "it has ConvertTo and ConvertFrom"
 		return nil
 	}

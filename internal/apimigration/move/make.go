@@ -158,6 +158,7 @@ func edit(ctx context.Context, l *layout.Layout) (*edits, error) {
 		func(l *layout.Layout, before changeset.Set) (changeset.Result, error) {
 			return artifacts.Samples(ctx, l, before)
 		},
+		artifacts.Conversions,
 		rewrite.Removal,
 		func(l *layout.Layout, before changeset.Set) (result changeset.Result, err error) {
 			result, err = rewrite.Texts(ctx, l, before, uses)

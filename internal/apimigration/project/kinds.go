@@ -55,6 +55,23 @@ func (v *Version) HasAll(kinds []string) bool {
 	})
 }
 
+// Method is a method of a pointer to a type of the version; nil without one.
+func (v *Version) Method(typeName, method string) *types.Func {
+	declared := v.Package.Types.Scope().Lookup(typeName)
+	if declared == nil {
+		return nil
+	}
+	selection := types.NewMethodSet(types.NewPointer(declared.Type())).Lookup(nil, method)
+	if selection == nil {
+		return nil
+	}
+	found, _ := selection.Obj().(*types.Func)
+	return found
+}
+
+// HasMethod reports whether a pointer to a type of the version has a method.
+func (v *Version) HasMethod(typeName, method string) bool { return v.Method(typeName, method) != nil }
+
 // Kind is a struct that embeds TypeMeta and ObjectMeta.
 type Kind struct {
 	Name    string `json:"name"`
