@@ -56,7 +56,7 @@ func (l Live) Each(ctx context.Context, prefix string, visit func(key, value []b
 		return Provenance{}, fmt.Errorf("connect to etcd: %w", err)
 	}
 	defer client.Close()
-	r := &reader{live: l, client: client, limit: firstPageKeys, from: prefix, end: clientv3.GetPrefixRangeEnd(prefix)}
+	r := &reader{span: newSpan(prefix), live: l, client: client}
 	if err := r.open(ctx, config); err != nil {
 		return Provenance{}, err
 	}
@@ -70,11 +70,10 @@ func (l Live) Each(ctx context.Context, prefix string, visit func(key, value []b
 
 // reader walks over the keys of a running etcd.
 type reader struct {
+	span
 	live       Live
 	client     *clientv3.Client
 	provenance Provenance
-	from, end  string
-	limit      int64
 }
 
 // open requests no keys, only to find out the revision and whether etcd answers.
@@ -104,7 +103,7 @@ func (r *reader) page(ctx context.Context, visit func(key, value []byte) error) 
 	const pagesPerTimeout = 6
 	asked, cancel := context.WithTimeout(ctx, pagesPerTimeout*r.live.Timeout)
 	defer cancel()
-	response, err := r.client.Get(asked, r.from, clientv3.WithRange(r.end), clientv3.WithLimit(r.limit),
+	response, err := r.client.Get(asked, r.from, clientv3.WithRange(r.until), clientv3.WithLimit(r.limit),
 		clientv3.WithRev(r.provenance.Revision), clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
 	switch {
 	case err == nil:
@@ -129,12 +128,20 @@ func (r *reader) page(ctx context.Context, visit func(key, value []byte) error) 
 		if err := visit(kv.Key, kv.Value); err != nil {
 			return false, err
 		}
-		r.from = string(kv.Key) + "\x00"
 	}
 	if bytes < aimPageBytes {
 		r.limit = min(2*r.limit, maxPageKeys)
 	}
-	return response.More, nil
+	return r.behind(response), nil
+}
+
+// behind moves the span behind what an answer has.
+func (r *reader) behind(response *clientv3.GetResponse) (more bool) {
+	var first, last string
+	if n := len(response.Kvs); n > 0 {
+		first, last = string(response.Kvs[0].Key), string(response.Kvs[n-1].Key)
+	}
+	return r.advance(first, last, response.Count, response.More)
 }
 
 // moveOn switches to the newest revision after the pinned one was compacted.
@@ -153,14 +160,13 @@ func (r *reader) moveOn(ctx context.Context) error {
 // withoutValue visits the next key with no value, which counts as Unknown: the value is larger than a whole page may
 // be.
 func (r *reader) withoutValue(ctx context.Context, visit func(key, value []byte) error) (more bool, err error) {
-	response, err := r.client.Get(ctx, r.from, clientv3.WithRange(r.end), clientv3.WithLimit(1),
+	response, err := r.client.Get(ctx, r.from, clientv3.WithRange(r.until), clientv3.WithLimit(1),
 		clientv3.WithKeysOnly(),
 		clientv3.WithRev(r.provenance.Revision), clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
 	if err != nil || len(response.Kvs) == 0 {
 		return false, fmt.Errorf("read the key of a large value from %q on: %w", r.from, err)
 	}
-	r.from = string(response.Kvs[0].Key) + "\x00"
-	return response.More, visit(response.Kvs[0].Key, nil)
+	return r.behind(response), visit(response.Kvs[0].Key, nil)
 }
 
 // sameCluster detects endpoints of different clusters, over which requests would be spread.
