@@ -33,8 +33,8 @@ func (s *documents) checkConversions() error {
 	}
 	for _, kind := range s.Request.Kinds {
 		hubs, spokes := s.hubs(kind)
-		if len(hubs) > 1 {
-			s.Note(s.Project.Place(s.Old.Method(kind, "Hub").Pos()), "%s is the hub of conversions in %s. controller-runtime "+
+		if hub := s.Old.Method(kind, "Hub"); hub != nil && len(hubs) > 1 {
+			s.Note(s.Project.Place(hub.Pos()), "%s is the hub of conversions in %s. controller-runtime "+
 				"accepts one hub only: it reports an error when the kind's webhooks are set up, and the manager does not start. "+
 				"Remove the method Hub of one version, and write the conversion of that version: %s, with the hub that stays",
 				kind, strings.Join(hubs, " and in "), scaffold(kind, "GROUP/VERSION"))
