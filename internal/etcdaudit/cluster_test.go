@@ -91,6 +91,7 @@ func TestAnAuditOfARealCluster(t *testing.T) {
 	})
 	t.Run("a compaction while it is read", func(t *testing.T) { compactWhileReading(t, c, live) })
 	t.Run("values larger than a page", func(t *testing.T) { readLarge(t, c, live) })
+	t.Run("many keys, each once and in order", func(t *testing.T) { readMany(t, c, live) })
 	t.Run("memory of a live audit", func(t *testing.T) { compareHeaps(t, c, live) })
 	t.Run("the member's own file, and another name for it, are refused", func(t *testing.T) {
 		own := filepath.Join(c.Etcd.DataDir(), "member", "snap", "db")
@@ -265,6 +266,26 @@ func readLarge(t *testing.T, c *testbed.Cluster, live etcdaudit.Live) {
 	must(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("bytes of values (-want +got):\n%s", diff)
+	}
+}
+
+// readMany reads more keys than a range has without a nearer end, at a real etcd.
+func readMany(t *testing.T, c *testbed.Cluster, live etcdaudit.Live) {
+	key := func(i int) string {
+		return []string{fmt.Sprintf("/many/numbered/%06d", i), fmt.Sprintf("/many/ns-%d/token", i),
+			fmt.Sprintf("/many/scattered/%08x", uint32(i)*2654435761)}[i%3]
+	}
+	const count = 30_000
+	must(t, c.PutRaws(t.Context(), count, 1, func(i int) (string, []byte, error) { return key(i), []byte("x"), nil }))
+	var want, got []string
+	for i := range count {
+		want = append(want, key(i))
+	}
+	slices.Sort(want)
+	_, err := live.Each(t.Context(), "/many/", func(key, _ []byte) error { got = append(got, string(key)); return nil })
+	must(t, err)
+	if !slices.Equal(want, got) {
+		t.Errorf("%d keys are visited, want all %d once and in order", len(got), len(want))
 	}
 }
 
