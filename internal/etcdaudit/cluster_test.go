@@ -304,7 +304,7 @@ func compareHeaps(t *testing.T, c *testbed.Cluster, live etcdaudit.Live) {
 		return peak, n
 	}
 	for _, b := range []testbed.Bulk{
-		{Group: "few.example.com", Count: 2_000}, {Group: "many.example.com", Count: 20_000},
+		{Group: "few.example.com", Count: 2_000, Bytes: 1 << 10}, {Group: "many.example.com", Count: 20_000, Bytes: 1 << 10},
 		{Group: "large.example.com", Count: 40, Bytes: 1 << 20},
 	} {
 		b.Kind, b.Plural, b.Version = "Thing", "things", "v1"
@@ -314,7 +314,7 @@ func compareHeaps(t *testing.T, c *testbed.Cluster, live etcdaudit.Live) {
 	many, n := peak("/registry/many.example.com/", 500)
 	large, _ := peak("/registry/large.example.com/", 2)
 	t.Logf("live heap at most: few %d KiB, many %d KiB, large %d KiB", few>>10, many>>10, large>>10)
-	if n != 20_000 || many > few+1<<20 {
+	if n != 20_000 || many > few+3<<20 { // at times the next page is there already; all of it is 20 MiB
 		t.Errorf("live heap of %d KiB with %d keys, %d KiB with a tenth", many>>10, n, few>>10)
 	}
 	if large > few+16<<20 { // four of the largest pages; all of it is 40 MiB

@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 )
 
 // Live is a running etcd.
@@ -40,9 +42,10 @@ const (
 	maxPageKeys   = 512
 )
 
-// Each reads all keys in pages, in ascending order, at the revision of the first page. If etcd compacts that revision
-// in the meantime (an API server requests that every 5 minutes), it continues after the last key at the newest
-// revision. It still visits every key that existed all the time exactly once, and Provenance records the change.
+// Each reads all keys in pages, in ascending order, at the revision of the first page, and visits a page while it reads
+// the next one. If etcd compacts that revision in the meantime (an API server requests that every 5 minutes), it continues
+// after the last key at the newest revision. It still visits every key that existed all the time exactly once, and
+// Provenance records the change.
 func (l Live) Each(ctx context.Context, prefix string, visit func(key, value []byte) error) (Provenance, error) {
 	if l.Timeout == 0 {
 		l.Timeout = defaultTimeout
@@ -60,10 +63,8 @@ func (l Live) Each(ctx context.Context, prefix string, visit func(key, value []b
 	if err := r.open(ctx, config); err != nil {
 		return Provenance{}, err
 	}
-	for more := true; more; {
-		if more, err = r.page(ctx, visit); err != nil {
-			return Provenance{}, err
-		}
+	if err := r.walk(ctx, visit); err != nil {
+		return Provenance{}, err
 	}
 	return r.provenance, nil
 }
@@ -74,6 +75,48 @@ type reader struct {
 	live       Live
 	client     *clientv3.Client
 	provenance Provenance
+}
+
+// batch is the keys of one answer, in ascending order.
+type batch []*mvccpb.KeyValue
+
+// walk visits a page while it reads the next one, so that it needs the memory of two. It returns after both goroutines
+// have ended, with the error that came first.
+func (r *reader) walk(ctx context.Context, visit func(key, value []byte) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	pages := make(chan batch)
+	group.Go(func() error {
+		defer close(pages)
+		return r.read(ctx, pages)
+	})
+	group.Go(func() error {
+		for page := range pages {
+			for _, kv := range page {
+				if err := visit(kv.Key, kv.Value); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// read sends all pages.
+func (r *reader) read(ctx context.Context, pages chan<- batch) error {
+	for more := true; more; {
+		var next batch
+		var err error
+		if next, more, err = r.page(ctx); err != nil {
+			return err
+		}
+		select {
+		case pages <- next:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // open requests no keys, only to find out the revision and whether etcd answers.
@@ -98,8 +141,8 @@ func (r *reader) open(ctx context.Context, config clientv3.Config) error {
 	return nil
 }
 
-// page reads and visits one page, or makes the next one smaller, and reports whether there is more to read.
-func (r *reader) page(ctx context.Context, visit func(key, value []byte) error) (more bool, err error) {
+// page reads one page, or makes the next one smaller and returns none, and reports whether there is more to read.
+func (r *reader) page(ctx context.Context) (read batch, more bool, err error) {
 	const pagesPerTimeout = 6
 	asked, cancel := context.WithTimeout(ctx, pagesPerTimeout*r.live.Timeout)
 	defer cancel()
@@ -108,31 +151,28 @@ func (r *reader) page(ctx context.Context, visit func(key, value []byte) error) 
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		return false, ctx.Err()
+		return nil, false, ctx.Err()
 	case errors.Is(err, rpctypes.ErrCompacted):
-		return true, r.moveOn(asked)
+		return nil, true, r.moveOn(asked)
 	case isTooLarge(err) && r.limit > 1:
 		r.limit /= 2
-		return true, nil
+		return nil, true, nil
 	case isTooLarge(err):
-		return r.withoutValue(asked, visit)
+		return r.withoutValue(asked)
 	default:
-		return false, fmt.Errorf("read etcd from key %q on: %w", r.from, err)
+		return nil, false, fmt.Errorf("read etcd from key %q on: %w", r.from, err)
 	}
 	if err := r.sameCluster(response.Header); err != nil {
-		return false, err
+		return nil, false, err
 	}
 	bytes := 0
 	for _, kv := range response.Kvs {
 		bytes += len(kv.Key) + len(kv.Value)
-		if err := visit(kv.Key, kv.Value); err != nil {
-			return false, err
-		}
 	}
 	if bytes < aimPageBytes {
 		r.limit = min(2*r.limit, maxPageKeys)
 	}
-	return r.behind(response), nil
+	return response.Kvs, r.behind(response), nil
 }
 
 // behind moves the span behind what an answer has.
@@ -157,16 +197,15 @@ func (r *reader) moveOn(ctx context.Context) error {
 	return nil
 }
 
-// withoutValue visits the next key with no value, which counts as Unknown: the value is larger than a whole page may
-// be.
-func (r *reader) withoutValue(ctx context.Context, visit func(key, value []byte) error) (more bool, err error) {
+// withoutValue reads the next key with no value, which counts as Unknown: the value is larger than a whole page may be.
+func (r *reader) withoutValue(ctx context.Context) (read batch, more bool, err error) {
 	response, err := r.client.Get(ctx, r.from, clientv3.WithRange(r.until), clientv3.WithLimit(1),
 		clientv3.WithKeysOnly(),
 		clientv3.WithRev(r.provenance.Revision), clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
 	if err != nil || len(response.Kvs) == 0 {
-		return false, fmt.Errorf("read the key of a large value from %q on: %w", r.from, err)
+		return nil, false, fmt.Errorf("read the key of a large value from %q on: %w", r.from, err)
 	}
-	return r.behind(response), visit(response.Kvs[0].Key, nil)
+	return response.Kvs, r.behind(response), nil
 }
 
 // sameCluster detects endpoints of different clusters, over which requests would be spread.
