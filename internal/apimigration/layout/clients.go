@@ -44,6 +44,7 @@ type clientUse struct {
 	file    *project.File
 	at      *ast.Ident
 	instead string // empty if the code follows from other uses
+	fake    bool   // a function of the fake client, which takes objects of any kind
 	follows bool
 }
 
@@ -70,6 +71,10 @@ func (l *decision) followClients() {
 		left[pkg] = slices.ContainsFunc(uses, func(u clientUse) bool { return !u.follows })
 		for _, use := range uses {
 			switch {
+			case left[pkg] && use.fake && !use.follows:
+				l.Note(l.Project.Place(use.at.Pos()), "gives objects to %s of a client that is generated for %s and refuses those "+
+					"of %s: the package goes on using the old version. Generate the client of %s, and plan again", use.at.Name,
+					l.Old.Name(), l.Version, l.Version)
 			case left[pkg] && use.instead != "":
 				l.Note(l.Project.Place(use.at.Pos()), "uses %s of a client that is generated for %s: the package goes on using "+
 					"that version. Generate the client of %s, and plan again; or write %s then", use.at.Name, l.Old.Name(),
@@ -82,59 +87,6 @@ func (l *decision) followClients() {
 	c.leaveWith(left)
 }
 
-// leaveWith leaves packages on the old version, and those with which they exchange what moves.
-func (c *clients) leaveWith(left map[*project.Package]bool) {
-	for more := true; more; {
-		more = false
-		for _, pkg := range c.Project.Packages {
-			if left[pkg] || !c.isConsumer(pkg) {
-				continue
-			}
-			for _, other := range c.Project.Packages {
-				if !left[other] || !c.exchange(pkg, other) && !c.exchange(other, pkg) {
-					continue
-				}
-				left[pkg], more = true, true
-				if pkg.Dir != other.Dir { // a package and its external tests go together
-					c.Note(pkg.Dir, "goes on using %s, since %s does, with which it exchanges %s", c.Old.Name(), other.Dir,
-						strings.Join(c.Request.Kinds, ", "))
-				}
-				break
-			}
-		}
-	}
-	for _, pkg := range c.Project.Packages {
-		for _, file := range pkg.Files {
-			if left[pkg] {
-				c.left[file] = true
-				delete(c.clientUses, file)
-			}
-		}
-	}
-}
-
-// isConsumer reports whether a package has code that would move to the new names.
-func (c *clients) isConsumer(pkg *project.Package) bool {
-	return pkg != c.Old.Package && slices.ContainsFunc(pkg.Files, func(f *project.File) bool {
-		return !f.Generated && c.Consumes(f) && source.Imports(f.Syntax, c.Old.Package.Path)
-	})
-}
-
-// exchange reports whether a package uses something of another one that has a type which moves.
-func (c *clients) exchange(user, of *project.Package) bool {
-	for _, file := range user.Files {
-		if !source.Imports(file.Syntax, of.Path) {
-			continue
-		}
-		for ident, object := range file.Info.Uses {
-			if object.Pkg() != nil && object.Pkg().Path() == of.Path && c.InFile(file, ident) && c.mentions(object.Type()) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 func (c *clients) usesOf(pkg *project.Package) (uses []clientUse) {
 	if pkg == c.Old.Package || slices.Contains(c.Dirs(), pkg.Dir) {
 		return nil
@@ -145,8 +97,16 @@ func (c *clients) usesOf(pkg *project.Package) (uses []clientUse) {
 		}
 		ast.Inspect(file.Syntax, func(node ast.Node) bool {
 			ident, ok := node.(*ast.Ident)
-			if object := file.Info.Uses[ident]; ok && object != nil && object.Pkg() != nil &&
-				c.generated[c.Project.Fset.Position(object.Pos()).Filename] && c.isAbout(object) {
+			if !ok {
+				return true
+			}
+			switch object := file.Info.Uses[ident]; {
+			case object == nil || object.Pkg() == nil || !c.generated[c.Project.Fset.Position(object.Pos()).Filename]:
+			case c.isOfFake(object):
+				if c.isConsumer(pkg) {
+					uses = append(uses, clientUse{file: file, at: ident, fake: true, follows: c.fakeKnows(object.Pkg())})
+				}
+			case c.isAbout(object):
 				uses = append(uses, c.use(file, ident, object))
 			}
 			return true

@@ -28,13 +28,15 @@ import (
 type importers struct {
 	*editing
 	uses    *mention.Reader
-	changed []signature // of the package that is being edited
+	changed []signature     // of the package that is being edited
+	stale   []*project.File // that are generated, and use the old version
 }
 
 // Importers rewrites what imports the old version, and reports what still means it.
 func Importers(l *layout.Layout, before changeset.Set, uses *mention.Reader) (changeset.Result, error) {
 	s := &importers{editing: begin(l, before), uses: uses}
 	err := s.editImporters()
+	s.noteStale()
 	return s.Result, err
 }
 
@@ -92,7 +94,7 @@ func (s *importers) lookAtGenerated(file *project.File) {
 		}
 	})
 	if !blocked {
-		s.Note(file.Path, "generated: run its generator again (its old names still compile)")
+		s.stale = append(s.stale, file)
 	}
 }
 
