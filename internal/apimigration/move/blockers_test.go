@@ -74,3 +74,18 @@ func TestRemovingTheLastKindSaysWhatRemains(t *testing.T) {
 		}
 	}
 }
+
+func TestAPackageThatIsInTheWayBlocksThePlan(t *testing.T) {
+	t.Parallel()
+	dir := fixture.Repository(t, "kubebuilder")
+	fixture.Write(t, dir, map[string]string{"api/v1beta2/names.go": "package v1beta2\n"})
+	want := []string{"api/v1beta2: a package is there already, and declares no kind of cache.example.com/v1beta2. Remove it, " +
+		"and the plan creates the version; if it is something else, move it to another folder first"}
+	var got []string
+	for _, blocker := range planned(t, dir, memcachedRequest).Blockers {
+		got = append(got, blocker.String())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("blockers (-want +got):\n%s", diff)
+	}
+}

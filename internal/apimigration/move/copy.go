@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/progress"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
@@ -22,68 +23,106 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
-// try makes the edits in a copy of the tree, generates code there, and type-checks the whole. Errors of types become
-// blockers, unless they were there before; counts says in which files they matter. (A loader's overlay would not do:
-// controller-tools reads files from the disk.)
-func try(ctx context.Context, l *layout.Layout, all *edits, counts func(file string) bool) error {
+// editedCopy is a copy of the tree in which the edits are made. (A loader's overlay would not do: controller-tools reads
+// files from the disk.)
+type editedCopy struct {
+	folder    string
+	workspace *project.Workspace
+	// broken is what did not compile before, and ignored are the files that do not count, since git ignores them.
+	broken  []project.Broken
+	ignored map[string]bool
+	// staying are generated files of the old version whose code may move, and generatedImporters says that there are
+	// generated files which use it.
+	staying            map[string]bool
+	generatedImporters bool
+}
+
+// newCopy makes the edits in a copy of the tree, and adds what is generated there to them.
+func newCopy(ctx context.Context, l *layout.Layout, all *edits, ignored map[string]bool) (copied *editedCopy, err error) {
 	progress.Step(ctx, "trying the plan in a copy: copying, and generating code")
 	folder, err := os.MkdirTemp("", "api-migrator-*")
 	if err != nil {
-		return fmt.Errorf("make copy: %w", err)
+		return nil, fmt.Errorf("make copy: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(folder) }() // it is temporary
-	shadow := l.Project.Workspace.In(folder)
-	if err := tree.Copy(l.Project.Root, shadow.Root); err != nil {
-		return fmt.Errorf("make copy: %w", err)
+	copied = &editedCopy{folder: folder, workspace: l.Project.Workspace.In(folder), broken: l.Project.Broken, ignored: ignored,
+		staying: staysWithShared(l), generatedImporters: hasGeneratedImporters(l)}
+	defer func() {
+		if err != nil {
+			copied.remove()
+		}
+	}()
+	if err := tree.Copy(l.Project.Root, copied.workspace.Root); err != nil {
+		return nil, fmt.Errorf("make copy: %w", err)
 	}
-	if err := shadow.Adopt(l.Project.Workspace); err != nil {
-		return fmt.Errorf("make copy: %w", err)
+	if err := copied.workspace.Adopt(l.Project.Workspace); err != nil {
+		return nil, fmt.Errorf("make copy: %w", err)
 	}
 	for name, change := range all.Changes {
-		if err := tree.Put(shadow.Root, name, change.Content); err != nil {
-			return fmt.Errorf("edit copy: %w", err)
+		if err := tree.Put(copied.workspace.Root, name, change.Content); err != nil {
+			return nil, fmt.Errorf("edit copy: %w", err)
 		}
 	}
-	generated, err := rewrite.Generate(ctx, l, shadow)
+	generated, err := rewrite.Generate(ctx, l, copied.workspace)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	all.Changes.Add(generated.Changes)
+	return copied, nil
+}
+
+// remove removes the copy; nil has none.
+func (c *editedCopy) remove() {
+	if c != nil {
+		_ = os.RemoveAll(c.folder) // it is temporary
+	}
+}
+
+// compile type-checks the whole copy. Errors of types become a blocker, unless they were there before.
+func (c *editedCopy) compile(ctx context.Context) (*finding.Finding, error) {
 	after, err := project.LoadWorkspace(progress.With(ctx, func(step string) {
 		progress.Step(ctx, "trying the plan in a copy: %s", step)
-	}), shadow)
+	}), c.workspace)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if problem := after.NewProblem(l.Project, counts); problem != nil {
-		hint := ""
-		if staysWithShared(l, problem.File) {
-			hint = "; the file is generated, and not changed, but what it is about moves to another package: --shared old leaves " +
-				"code where it is that kinds on both sides use"
-		} else if hasGeneratedImporters(l) && !slices.Equal(l.Request.Consumers, []string{request.ConsumersNone}) {
-			hint = "; generated code knows the old version alone until it is generated again: --consumers none leaves the " +
-				"code that uses it as it is"
+	problem := after.NewProblem(c.broken, func(file string) bool { return !c.ignored[file] })
+	if problem == nil {
+		return nil, nil
+	}
+	hint := ""
+	if c.staying[problem.File] {
+		hint = "; the file is generated, and not changed, but what it is about moves to another package: --shared old leaves " +
+			"code where it is that kinds on both sides use"
+	} else if c.generatedImporters {
+		hint = "; generated code knows the old version alone until it is generated again: --consumers none leaves the " +
+			"code that uses it as it is"
+	}
+	var report finding.Report
+	report.Block("", "afterwards the code does not compile: %s%s", problem.Text, hint)
+	return &report.Blockers[0], nil
+}
+
+// staysWithShared are the files of the old version's package that are generated by a program which apply does not run,
+// such as protoc, while code that they may have methods of moves to another package.
+func staysWithShared(l *layout.Layout) map[string]bool {
+	staying := map[string]bool{}
+	for _, f := range l.Old.Package.Files {
+		if l.Request.Shared != request.SharedOld && f.Generated && path.Base(f.Path) != project.DeepCopyFile && !f.Registers() {
+			staying[f.Path] = true
 		}
-		all.Block("", "afterwards the code does not compile: %s%s", problem.Text, hint)
 	}
-	return nil
+	return staying
 }
 
-// staysWithShared reports whether a file of the old version's package is generated by a program that apply does not run,
-// such as protoc, while code that the file may have methods of moves to another package.
-func staysWithShared(l *layout.Layout, name string) bool {
-	return l.Request.Shared != request.SharedOld && slices.ContainsFunc(l.Old.Package.Files, func(f *project.File) bool {
-		return f.Path == name && f.Generated && path.Base(name) != project.DeepCopyFile && !f.Registers()
-	})
-}
-
-// hasGeneratedImporters reports whether generated files, which are not changed, use the old version.
+// hasGeneratedImporters reports whether generated files, which are not changed, use the old version, and code that is
+// changed may use them.
 func hasGeneratedImporters(l *layout.Layout) bool {
-	return slices.ContainsFunc(l.Project.Packages, func(p *project.Package) bool {
-		return p != l.Old.Package && slices.ContainsFunc(p.Files, func(f *project.File) bool {
-			return f.Generated && path.Base(f.Path) != project.DeepCopyFile && source.Imports(f.Syntax, l.Old.Package.Path)
+	return !slices.Equal(l.Request.Consumers, []string{request.ConsumersNone}) &&
+		slices.ContainsFunc(l.Project.Packages, func(p *project.Package) bool {
+			return p != l.Old.Package && slices.ContainsFunc(p.Files, func(f *project.File) bool {
+				return f.Generated && path.Base(f.Path) != project.DeepCopyFile && source.Imports(f.Syntax, l.Old.Package.Path)
+			})
 		})
-	})
 }
 
 // checkLinks refuses files that are links, and files behind one: what is written to them, in the copy too, would end in

@@ -52,33 +52,50 @@ type edits struct {
 
 // Make plans a request for the project in dir. It writes nothing there.
 func Make(ctx context.Context, dir string, asked request.Request) (*Outcome, error) {
+	outcome, copied, err := compose(ctx, dir, asked)
+	if err != nil || copied == nil {
+		return outcome, err
+	}
+	defer copied.remove()
+	problem, err := copied.compile(ctx)
+	if problem != nil {
+		outcome.Plan.Blockers = append(outcome.Plan.Blockers, *problem)
+	}
+	return outcome, err
+}
+
+// compose plans a request, but for what the compiler says of the outcome. The copy, which the caller removes, has the
+// edits and what is generated from them; there is none if the plan has blockers. Nothing that is returned refers to the
+// project with its syntax and types: a large one takes hundreds of MiB, and so does the copy when it is loaded.
+func compose(ctx context.Context, dir string, asked request.Request) (outcome *Outcome, copied *editedCopy, err error) {
 	from, err := gather(ctx, dir, asked)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	progress.Step(ctx, "deciding where declarations go, and editing")
 	l, report, err := decide(from)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	edits, err := edit(ctx, l)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	edits.Report.Add(report)
 	edits.Report.Add(from.report)
 	if len(edits.Blockers) == 0 {
-		if err := try(ctx, l, edits, from.counts); err != nil {
-			return nil, err
+		if copied, err = newCopy(ctx, l, edits, from.ignored); err != nil {
+			return nil, nil, err
 		}
 	}
-	outcome := &Outcome{Plan: newPlan(l, edits), Root: l.Project.Root, Before: map[string][]byte{},
+	outcome = &Outcome{Plan: newPlan(l, edits), Root: l.Project.Root, Before: map[string][]byte{},
 		After: map[string][]byte{}, steps: map[string]stepKind{}}
 	if err := outcome.fill(l, edits.Changes); err != nil {
-		return nil, err
+		copied.remove()
+		return nil, nil, err
 	}
 	outcome.Plan.Tree = outcome.treeHash(l.Project)
-	return outcome, nil
+	return outcome, copied, nil
 }
 
 // gather reads the project and refuses a request that cannot be meant for it.
@@ -219,7 +236,8 @@ func checkUnread(l *layout.Layout, all *edits) {
 		}
 		if i := slices.IndexFunc(l.Project.Packages, func(p *project.Package) bool { return p.Dir == dir }); i >= 0 &&
 			all.creates(dir) {
-			all.Block(dir, "the package exists already")
+			all.Block(dir, "a package is there already, and declares no kind of %s. Remove it, and the plan creates the version; "+
+				"if it is something else, move it to another folder first", l.Request.To)
 		}
 	}
 }

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package move carries out, on the sources of a project, what it takes to move kinds to a new API version or another
-// group, and to give one another name. Make turns a request into a plan and an outcome in four stages: gather reads the
-// project, decide chooses where everything goes, edit computes what becomes of each file, and try makes the edits in a
-// copy of the tree, generates code there, and type-checks the whole. Apply computes the plan again and writes the
+// group, and to give one another name. Make turns a request into a plan and an outcome in five stages: gather reads the
+// project, decide chooses where everything goes, edit computes what becomes of each file, newCopy makes the edits in a
+// copy of the tree and generates code there, and compile type-checks the copy. Apply computes the plan again and writes the
 // outcome.
 //
 // It never touches a cluster, and writes into the project in Apply and ApplyInCommits only. Invariants: the same tree

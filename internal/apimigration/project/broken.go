@@ -68,11 +68,11 @@ func DoesNotCompile(problem Problem) error {
 	return hint.Errorf("go vet ./...", "the code does not compile: %s", problem.Text)
 }
 
-// NewProblem is the first problem that p has, and an earlier state of the same tree did not have; nil without one.
-// Problems in files that do not count are left out.
-func (p *Project) NewProblem(before *Project, counts func(file string) bool) *Problem {
+// NewProblem is the first problem that p has, and that was not there before, in an earlier state of the same tree; nil
+// without one. Problems in files that do not count are left out.
+func (p *Project) NewProblem(before []Broken, counts func(file string) bool) *Problem {
 	known := map[string]bool{}
-	for _, broken := range before.Broken {
+	for _, broken := range before {
 		for _, problem := range broken.Problems {
 			known[broken.Path+" "+problem.key()] = true
 		}
