@@ -6,9 +6,11 @@ package apicli
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
 
@@ -34,4 +36,14 @@ func TestInspectShowsWhatAProjectHas(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
 	golden.Compare(t, "testdata/inspect.json", out)
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(guide)); err != nil {
+		t.Fatal(err)
+	}
+	const excluded = "//go:build windows\n\npackage apis\n"
+	fixture.Write(t, dir, map[string]string{"pkg/apis/a.go": excluded, "pkg/apis/b.go": excluded})
+	const want = "\nskipped, because of their build constraints:\n  pkg/apis/a.go\n  pkg/apis/b.go\n"
+	if out, _, _ = call(t, "inspect", dir); !strings.HasSuffix(out, want) {
+		t.Errorf("want at the end %q, got\n%s", want, out)
+	}
 }

@@ -136,8 +136,8 @@ func (i *inspection) show(out io.Writer) error {
 			return err
 		}
 	}
-	for _, file := range i.Ignored {
-		fmt.Fprintf(out, "\nskipped, because of its build constraints: %s\n", file)
+	if len(i.Ignored) > 0 {
+		fmt.Fprintf(out, "\nskipped, because of their build constraints:\n  %s\n", strings.Join(i.Ignored, "\n  "))
 	}
 	for _, one := range i.Broken {
 		fmt.Fprintf(out, "\ndoes not compile: %s\n  %s\n", one.Path, one.Problem)
