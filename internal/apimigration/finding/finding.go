@@ -7,6 +7,7 @@ package finding
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -48,4 +49,25 @@ func Distinct(list []Finding) []Finding {
 	sorted := append([]Finding{}, list...)
 	slices.SortFunc(sorted, func(a, b Finding) int { return strings.Compare(a.Where+a.Text, b.Where+b.Text) })
 	return slices.Compact(sorted)
+}
+
+// OtherLines says that a finding about the first of some lines is true of the others too, and names at most four of them.
+// It is empty if there are no others.
+func OtherLines(lines []int) string {
+	const most = 4
+	if len(lines) == 1 {
+		return ""
+	}
+	var shown []string
+	for _, line := range lines[1:min(len(lines), most+1)] {
+		shown = append(shown, strconv.Itoa(line))
+	}
+	if len(shown) == 1 && len(lines) == 2 {
+		return "; so does line " + shown[0]
+	}
+	text := "; so do the lines " + strings.Join(shown, ", ")
+	if more := len(lines) - 1 - most; more > 0 {
+		text += " and " + strconv.Itoa(more) + " more"
+	}
+	return text
 }

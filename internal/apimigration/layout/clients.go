@@ -4,6 +4,7 @@
 package layout
 
 import (
+	"fmt"
 	"go/ast"
 	"go/types"
 	"path"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/tools/go/ast/astutil"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
@@ -69,22 +71,47 @@ func (l *decision) followClients() {
 	for _, pkg := range l.Project.Packages {
 		uses := c.usesOf(pkg)
 		left[pkg] = slices.ContainsFunc(uses, func(u clientUse) bool { return !u.follows })
+		if left[pkg] {
+			c.noteUses(uses)
+			continue
+		}
 		for _, use := range uses {
-			switch {
-			case left[pkg] && use.fake && !use.follows:
-				l.Note(l.Project.Place(use.at.Pos()), "gives objects to %s of a client that is generated for %s and refuses those "+
-					"of %s: the package goes on using the old version. Generate the client of %s, and plan again", use.at.Name,
-					l.Old.Name(), l.Version, l.Version)
-			case left[pkg] && use.instead != "":
-				l.Note(l.Project.Place(use.at.Pos()), "uses %s of a client that is generated for %s: the package goes on using "+
-					"that version. Generate the client of %s, and plan again; or write %s then", use.at.Name, l.Old.Name(),
-					l.Version, use.instead)
-			case !left[pkg] && use.Selector != nil:
+			if use.Selector != nil {
 				l.clientUses[use.file] = append(l.clientUses[use.file], use.ClientUse)
 			}
 		}
 	}
 	c.leaveWith(left)
+}
+
+// noteUses says what is in the way of a package that stays on the old version: once for each file and name.
+func (c *clients) noteUses(uses []clientUse) {
+	type reason struct {
+		file *project.File
+		text string
+	}
+	lines := map[reason][]int{}
+	for _, use := range uses {
+		text := ""
+		switch {
+		case use.fake && !use.follows:
+			text = fmt.Sprintf("gives objects to %s of a client that is generated for %s and refuses those of %s: the package goes "+
+				"on using the old version. Generate the client of %s, and plan again", use.at.Name, c.Old.Name(), c.Version, c.Version)
+		case use.instead != "":
+			text = fmt.Sprintf("uses %s of a client that is generated for %s: the package goes on using that version. Generate "+
+				"the client of %s, and plan again; or write %s then", use.at.Name, c.Old.Name(), c.Version, use.instead)
+		default:
+			continue
+		}
+		at := reason{use.file, text}
+		if line := c.Project.Fset.Position(use.at.Pos()).Line; !slices.Contains(lines[at], line) {
+			lines[at] = append(lines[at], line)
+		}
+	}
+	for at, all := range lines {
+		slices.Sort(all)
+		c.Note(fmt.Sprintf("%s:%d", at.file.Path, all[0]), "%s%s", at.text, finding.OtherLines(all))
+	}
 }
 
 func (c *clients) usesOf(pkg *project.Package) (uses []clientUse) {

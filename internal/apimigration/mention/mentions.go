@@ -132,7 +132,7 @@ func (s *Reader) report(seen sightings) []finding.Finding {
 			lines := seen[file][what]
 			slices.Sort(lines)
 			lines = slices.Compact(lines)
-			text := others(lines)
+			text := finding.OtherLines(lines)
 			if alike > 0 {
 				text += "; so do " + strconv.Itoa(alike) + " more files of its folder"
 			}
@@ -140,26 +140,6 @@ func (s *Reader) report(seen sightings) []finding.Finding {
 		}
 	}
 	return found.Findings
-}
-
-// others names the lines after the first, at most four of them.
-func others(lines []int) string {
-	const most = 4
-	if len(lines) == 1 {
-		return ""
-	}
-	var shown []string
-	for _, line := range lines[1:min(len(lines), most+1)] {
-		shown = append(shown, strconv.Itoa(line))
-	}
-	if len(shown) == 1 && len(lines) == 2 {
-		return "; so does line " + shown[0]
-	}
-	text := "; so do the lines " + strings.Join(shown, ", ")
-	if more := len(lines) - 1 - most; more > 0 {
-		text += " and " + strconv.Itoa(more) + " more"
-	}
-	return text
 }
 
 // mentionsInGo looks into strings and composite literals.

@@ -51,8 +51,7 @@ func TestCodeThatUsesGeneratedClientsFollowsOnceTheyAreGenerated(t *testing.T) {
 		"internal/reconcile/reconcile.go:17: uses MemcachedLister" + rest + "MemcachedLister of " + module +
 			"pkg/client/listers/cache/v1beta2 then",
 		"internal/reconcile/reconcile.go:22: uses Memcacheds" + rest + "V1beta2().Memcacheds then",
-		"internal/reconcile/reconcile.go:26: uses Memcacheds" + rest + "CacheV1beta2().Memcacheds then",
-		"internal/reconcile/reconcile.go:37: uses Memcacheds" + rest + "CacheV1beta2().Memcacheds then",
+		"internal/reconcile/reconcile.go:26: uses Memcacheds" + rest + "CacheV1beta2().Memcacheds then; so does line 37",
 		"internal/remove/remove.go:12: uses Memcacheds" + rest + "CacheV1beta2().Memcacheds then",
 		"internal/samples: goes on using cache.example.com/v1, since internal/options does, with which it exchanges Memcached",
 		"internal/size: goes on using cache.example.com/v1, since internal/reconcile does, with which it exchanges Memcached",
