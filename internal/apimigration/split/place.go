@@ -307,10 +307,17 @@ func (d *decision) placeUnreached(declaration *Declaration) {
 		d.place(declaration, used, "by its users elsewhere in the project")
 	case near != "":
 		d.place(declaration, near, "the other declarations in "+base(declaration)+" go there")
-	case ast.IsExported(declaration.Name):
-		d.placeGuess(declaration, cmp.Or(d.Idle, Stay), "nothing uses it")
+	case declaration.Name == "_":
+		d.place(declaration, Stay, "it has no name, and uses nothing of the package")
 	default:
-		d.placeGuess(declaration, Stay, "nothing uses it")
+		to, reason := Stay, "nothing uses it"
+		if ast.IsExported(declaration.Name) {
+			to = cmp.Or(d.Idle, Stay)
+		}
+		if slices.ContainsFunc(d.Users, func(user map[*Declaration]bool) bool { return user[declaration] }) {
+			reason = "other packages use it next to code of both sides, or of none"
+		}
+		d.placeGuess(declaration, to, reason)
 	}
 }
 

@@ -136,6 +136,29 @@ func TestWhatNothingDecidesAboutGoesWhereIdleSays(t *testing.T) {
 	}
 }
 
+func TestAGuessSaysWhetherAnythingUsesTheDeclaration(t *testing.T) {
+	graph := graphOf(t, fixture.Archive(t, "testdata/idle.txtar"))
+	byName := map[string]*Declaration{}
+	for _, d := range graph.Declarations {
+		byName[d.Name] = d
+	}
+	placements, err := Input{Graph: graph, Moving: []project.Kind{{Name: "K"}}, Staying: []project.Kind{{Name: "R"}},
+		Users: []map[*Declaration]bool{{byName["Label"]: true, byName["K"]: true, byName["R"]: true}}}.Decide()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"Label": "other packages use it next to code of both sides, or of none",
+		"hidden": "nothing uses it"}
+	for _, placement := range placements {
+		if reason, ok := want[placement.Name]; ok && (placement.Reason != reason || !placement.Guess) {
+			t.Errorf("%s: %s, a guess: %t; want %s, as a guess", placement.Name, placement.Reason, placement.Guess, reason)
+		}
+		if placement.Name == "_" && placement.Guess {
+			t.Errorf("_ at %v is a guess, although it uses nothing", placement.Pos())
+		}
+	}
+}
+
 func TestAKindWithAnotherNameInTheSamePackageCopiesWhatIsNamedAfterItAndWhatMentionsThat(t *testing.T) {
 	graph := graphOf(t, fixture.Archive(t, "testdata/another-name.txtar"))
 	placements, err := Input{
