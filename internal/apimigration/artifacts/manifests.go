@@ -63,16 +63,16 @@ func (s *documents) editManifests(ctx context.Context) error {
 	if err := s.noteReleases(); err != nil {
 		return err
 	}
-	if len(s.Successions) > 0 {
-		return s.createCRDs(ctx)
-	}
 	manifests, err := s.Project.Manifests()
 	if err != nil {
 		return err
 	}
-	var change crd.Change
 	folder := changeset.Folder{Folder: tree.Folder(s.Project.Root), Changes: s.All(),
 		Tracked: git.Tracked(ctx, s.Project.Root)}
+	if len(s.Successions) > 0 {
+		return errors.Join(s.reportUnread(folder, manifests), s.createCRDs(ctx))
+	}
+	var change crd.Change
 	files := make([]string, 0, len(manifests))
 	for _, manifest := range manifests {
 		files = append(files, manifest.File)
@@ -228,7 +228,13 @@ func (s *documents) reportUnread(folder changeset.Folder, manifests []project.Ma
 			continue
 		}
 		if kind := named.FindStringSubmatch(text); kind != nil {
-			s.Note(file, "has a CRD of %s, but is not YAML: add %s by hand%s", kind[1], s.Version, s.chartAgain(file))
+			added := s.Version
+			for _, one := range s.Successions {
+				if one.Old.Kind == kind[1] {
+					added = "the CRD " + nameOf(one.Successor)
+				}
+			}
+			s.Note(file, "has a CRD of %s, but is not YAML: add %s by hand%s", kind[1], added, s.chartAgain(file))
 		}
 	}
 	return nil
