@@ -4,6 +4,7 @@
 package layout
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/types"
@@ -91,15 +92,19 @@ func (c *clients) noteUses(uses []clientUse) {
 		text string
 	}
 	lines := map[reason][]int{}
+	into, again, fakeAgain := c.Version, "plan again; or ", "plan again"
+	if c.Request.Succeeds() { // then no plan moves importers alone
+		into, again, fakeAgain = c.Request.To, "", "move the package to it by hand"
+	}
 	for _, use := range uses {
-		text := ""
+		var text string
 		switch {
 		case use.fake && !use.follows:
 			text = fmt.Sprintf("gives objects to %s of a client that is generated for %s and refuses those of %s: the package goes "+
-				"on using the old version. Generate the client of %s, and plan again", use.at.Name, c.Old.Name(), c.Version, c.Version)
+				"on using the old version. Generate the client of %s, and %s", use.at.Name, c.Old.Name(), into, into, fakeAgain)
 		case use.instead != "":
 			text = fmt.Sprintf("uses %s of a client that is generated for %s: the package goes on using that version. Generate "+
-				"the client of %s, and plan again; or write %s then", use.at.Name, c.Old.Name(), c.Version, use.instead)
+				"the client of %s, and %swrite %s then", use.at.Name, c.Old.Name(), into, again, use.instead)
 		default:
 			continue
 		}
@@ -241,10 +246,13 @@ func (c *clients) use(file *project.File, ident *ast.Ident, object types.Object)
 		return use
 	}
 	getter, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok || !strings.HasSuffix(getter.Sel.Name, exported(c.Old.Version)) {
+	if !ok {
 		return use
 	}
-	name := strings.TrimSuffix(getter.Sel.Name, exported(c.Old.Version)) + exported(c.Version)
+	name := c.getterOf(getter.Sel.Name)
+	if name == "" {
+		return use
+	}
 	use.instead = name + "()." + ident.Name
 	there, _, _ := types.LookupFieldOrMethod(file.Info.TypeOf(getter.X), true, object.Pkg(), name)
 	if method, ok := there.(*types.Func); ok && method.Signature().Results().Len() == 1 {
@@ -256,13 +264,30 @@ func (c *clients) use(file *project.File, ident *ast.Ident, object types.Object)
 	return use
 }
 
+// getterOf is the method of the new version that stands in the place of one of the old version, such as CacheV1beta2 for
+// CacheV1 of a clientset, and V1beta2 for V1 of informers; empty if there is none. Informers of a group have a method for
+// each of its versions, so that another group's are not reached by another name of the method.
+func (c *clients) getterOf(name string) string {
+	group, ok := strings.CutSuffix(name, exported(c.Old.Version))
+	switch {
+	case !ok || c.Request.ToKind != "" || c.Group != c.Old.Group && group == "":
+		return ""
+	case c.Group != c.Old.Group:
+		group = exported(GroupLabel(c.Group, ""))
+	}
+	return group + exported(c.Version)
+}
+
 // useOfPackage is about a name of a package for the version.
 func (c *clients) useOfPackage(use clientUse, selector *ast.SelectorExpr, object types.Object) clientUse {
 	elements := strings.Split(object.Pkg().Path(), "/")
+	next := map[string]string{c.Old.Version: c.Version}
+	if c.Group != c.Old.Group {
+		next[c.FolderName(OldPackage)] = c.FolderName(NewPackage)
+		next[GroupLabel(c.Old.Group, "")] = GroupLabel(c.Group, "")
+	}
 	for i, element := range elements {
-		if element == c.Old.Version {
-			elements[i] = c.Version
-		}
+		elements[i] = cmp.Or(next[element], element)
 	}
 	there := strings.Join(elements, "/")
 	use.instead = object.Name() + " of " + there

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 )
 
@@ -84,6 +85,41 @@ func TestCodeThatUsesGeneratedClientsFollowsOnceTheyAreGenerated(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+}
+
+// The client of another group has a method of its own, also where the version is called the same.
+func TestCodeThatUsesGeneratedClientsStaysWhereTheKindGetsAnotherGroup(t *testing.T) {
+	t.Parallel()
+	dir := fixture.Repository(t, "kubebuilder")
+	fixture.Write(t, dir, fixture.Archive(t, "testdata/clients.txtar"))
+	fixture.Commit(t, dir, "with clients")
+	before := fixture.Files(t, dir)
+	asked := memcachedRequest
+	asked.To, asked.ToKind = "cache.example.com/v1", "Memcache"
+	renamed := planned(t, dir, asked)
+	if len(renamed.Blockers) > 0 || !slices.ContainsFunc(renamed.Findings, func(one finding.Finding) bool {
+		return one.Where == "internal/remove/remove.go:12" && strings.HasPrefix(one.Text, "uses Memcacheds of a client ")
+	}) {
+		t.Errorf("with another name: blockers %v, findings %v", renamed.Blockers, renamed.Findings)
+	}
+	asked.To, asked.ToKind = "storage.example.com/v1", ""
+	outcome := migrated(t, dir, asked)
+	after := fixture.Files(t, dir)
+	for _, name := range []string{"internal/reconcile/reconcile.go", "internal/remove/remove.go", "internal/size/size.go"} {
+		if diff := cmp.Diff(before[name], after[name]); diff != "" {
+			t.Errorf("%s has changed:\n%s", name, diff)
+		}
+	}
+	if !strings.Contains(after["internal/names/names.go"], "*storagev1.Memcached") {
+		t.Errorf("code that uses no client stays:\n%s", after["internal/names/names.go"])
+	}
+	const want = "internal/remove/remove.go:12: uses Memcacheds of a client that is generated for cache.example.com/v1: the " +
+		"package goes on using that version. Generate the client of storage.example.com/v1, and write " +
+		"StorageV1().Memcacheds then"
+	if !slices.ContainsFunc(outcome.Plan.Findings, func(one finding.Finding) bool { return one.String() == want }) {
+		t.Errorf("no finding %q in %v", want, outcome.Plan.Findings)
+	}
+	checkAgreement(t, dir)
 }
 
 // generateClients does what generators do, for a version that has one kind.
