@@ -21,6 +21,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/git"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/makefile"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
@@ -35,6 +36,8 @@ const (
 	mentionMaybe   = "may build a group, version and kind or resource of %s, which no compiler tells"
 	mentionWebhook = "is about a webhook of %s: the new version needs a path and an entry of its own"
 	mentionOwned   = "owns kinds that move in %s only: list the new version in the ClusterServiceVersion, too"
+
+	mentionOwnedCRD = "owns kinds of %s that get another CRD: list that in the ClusterServiceVersion, too"
 )
 
 // byHand is what is said of code that names the version in the fields of a struct.
@@ -268,6 +271,13 @@ func setsVariables(file string) bool {
 	return path.Base(file) == "Makefile" || slices.Contains([]string{".mk", ".sh", ".bash"}, path.Ext(file))
 }
 
+// succeeds reports whether a CRD is one that a kind gets instead of the old one.
+func (s *Reader) succeeds(name string) bool {
+	return slices.ContainsFunc(s.Successions, func(one layout.Succession) bool {
+		return name == one.Successor.Plural+"."+one.Successor.Group
+	})
+}
+
 // mentionsInBundle looks for the kinds that a ClusterServiceVersion owns. Its version stands apart from its group, so
 // that no pattern finds it.
 func (s *Reader) mentionsInBundle(file, text string, seen sightings) {
@@ -288,17 +298,24 @@ func (s *Reader) mentionsInBundle(file, text string, seen sightings) {
 		known := false
 		for _, node := range document.Spec.CRDs.Owned {
 			var owned struct{ Name, Kind, Version string }
-			if node.Decode(&owned) != nil || !s.Moves(owned.Kind) || !strings.HasSuffix(owned.Name, "."+s.Old.Group) {
+			if node.Decode(&owned) != nil {
 				continue
 			}
-			if owned.Version == s.Old.Version {
+			isOld := s.Moves(owned.Kind) && strings.HasSuffix(owned.Name, "."+s.Old.Group)
+			switch {
+			case s.succeeds(owned.Name) || len(s.Successions) == 0 && isOld && owned.Version == s.Version:
+				known = true
+			case isOld && owned.Version == s.Old.Version:
 				old = append(old, node.Line)
 			}
-			known = known || owned.Version == s.Version
+		}
+		what := mentionOwned
+		if len(s.Successions) > 0 {
+			what = mentionOwnedCRD
 		}
 		for _, line := range old {
 			if !known {
-				seen.add(file, mentionOwned, line)
+				seen.add(file, what, line)
 			}
 		}
 	}

@@ -63,7 +63,7 @@ func (s *stringReader) reportStringsOf(file *project.File) {
 		if _, isImport := above[len(above)-2].(*ast.ImportSpec); err != nil || isImport || !s.saysOld(value) {
 			return true
 		}
-		if _, isTag := above[len(above)-2].(*ast.Field); isTag || s.isAnchored(file, literal) {
+		if _, isTag := above[len(above)-2].(*ast.Field); isTag || s.isAnchored(file, literal) || s.isOfKindThatStays(value) {
 			return true
 		}
 		name := nameAbove(above)
@@ -97,6 +97,15 @@ func (s *Reader) isAnchored(file *project.File, literal *ast.BasicLit) bool {
 		return true // it is about kinds that stay
 	}
 	return d != nil && (d.Anchor || s.GoesTo(d, layout.NewPackage) && s.isKindConstant(d, literal))
+}
+
+// isOfKindThatStays reports whether a name begins with the name of a kind that stays and goes on with the group, as
+// backup.cache.example.com/finalizer does.
+func (s *Reader) isOfKindThatStays(value string) bool {
+	label, rest, _ := strings.Cut(value, ".")
+	return strings.HasPrefix(rest, s.Old.Group) && slices.ContainsFunc(s.Old.Kinds, func(kind project.Kind) bool {
+		return !s.Moves(kind.Name) && (strings.EqualFold(label, kind.Name) || strings.EqualFold(label, kind.Name+"s"))
+	})
 }
 
 // isKindConstant: the copy's value has been changed.
