@@ -20,7 +20,8 @@ import (
 )
 
 // Conversions reports kinds whose versions cannot be converted after the migration: those of which two versions are the
-// hub, and those whose CRD has API servers call a webhook for which there is no code.
+// hub, those whose CRD has API servers call a webhook for which there is no code, and those that get a CRD of their own
+// together with the conversion to a hub of the old one.
 func Conversions(l *layout.Layout, before changeset.Set) (changeset.Result, error) {
 	s := begin(l, before)
 	err := s.checkConversions()
@@ -28,7 +29,17 @@ func Conversions(l *layout.Layout, before changeset.Set) (changeset.Result, erro
 }
 
 func (s *documents) checkConversions() error {
-	if len(s.Successions) > 0 || s.MovesOnlyImporters() {
+	if s.MovesOnlyImporters() {
+		return nil
+	}
+	for _, one := range s.Successions {
+		if to := s.Old.Method(one.Old.Kind, "ConvertTo"); to != nil {
+			s.Note(s.Project.Place(to.Pos()), "%s of %s has ConvertTo and ConvertFrom too, and no hub in its group: controller-runtime "+
+				"reports an error when the kind's webhooks are set up, and the manager does not start. Remove both methods there: no CRD "+
+				"converts to another one", one.Successor.Kind, s.Request.To)
+		}
+	}
+	if len(s.Successions) > 0 {
 		return nil
 	}
 	for _, kind := range s.Request.Kinds {

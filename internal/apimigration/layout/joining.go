@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
@@ -75,9 +76,12 @@ func (l *Layout) anchorsFit(file *project.File, statement ast.Stmt) bool {
 	return fit
 }
 
-// leaveImporters finds the files that go on using the old version: those of a new version that exists, and those that
-// name a kind in both versions, since they treat the versions differently.
+// leaveImporters finds the files that go on using the old version: those of other versions of a CRD that stays, those of
+// a new version that exists, and those that name a kind in both versions, since they treat the versions differently.
 func (l *decision) leaveImporters() {
+	if l.Request.Succeeds() {
+		l.leaveVersions()
+	}
 	if !l.Exists(NewPackage) {
 		return
 	}
@@ -99,6 +103,34 @@ func (l *decision) leaveImporters() {
 			}
 		}
 	}
+}
+
+// leaveVersions leaves the other versions of the old group, where the kinds get a CRD of their own: their code converts
+// objects of the old CRD, and no CRD converts to another one.
+func (l *decision) leaveVersions() {
+	for _, version := range l.OtherVersions() {
+		noted := false
+		for _, pkg := range l.Project.Packages {
+			for _, file := range pkg.Files {
+				if pkg.Dir != version.Package.Dir || !source.Imports(file.Syntax, l.Old.Package.Path) || !l.Request.Consumes(file.Path) {
+					continue
+				}
+				l.left[file] = true
+				if !noted {
+					l.Note(file.Path, "goes on using %s, as all of %s does: API servers convert objects of the old CRD between its versions "+
+						"as long as there are any. The operator has to serve that conversion until then", l.Old.Name(), version.Name())
+				}
+				noted = true
+			}
+		}
+	}
+}
+
+// OtherVersions are those of the old group besides the one that kinds move from and to.
+func (l *Layout) OtherVersions() []*project.Version {
+	return slices.DeleteFunc(l.Project.Versions(), func(v *project.Version) bool {
+		return v.Group != l.Old.Group || v.Package.Dir == l.Dir(OldPackage) || v.Package.Dir == l.Dir(NewPackage)
+	})
 }
 
 // movedIn names something that moves and that a file uses in the old version, and what it uses in both.

@@ -38,16 +38,19 @@ func (s *stringReader) reportStrings() {
 		return
 	}
 	for _, pkg := range s.Project.Packages {
+		isOtherVersion := slices.ContainsFunc(s.OtherVersions(), func(v *project.Version) bool { return v.Package == pkg })
 		for _, file := range pkg.Files {
 			if !file.Generated && !file.Test {
-				s.reportStringsOf(file)
+				s.reportStringsOf(file, isOtherVersion)
 			}
 		}
 	}
 	s.reportNames()
 }
 
-func (s *stringReader) reportStringsOf(file *project.File) {
+// reportStringsOf reads a file. Of other versions of the old group, only the finalizers are of interest: the version
+// means itself.
+func (s *stringReader) reportStringsOf(file *project.File, isOtherVersion bool) {
 	var above []ast.Node
 	ast.Inspect(file.Syntax, func(node ast.Node) bool {
 		if node == nil {
@@ -67,7 +70,7 @@ func (s *stringReader) reportStringsOf(file *project.File) {
 			return true
 		}
 		name := nameAbove(above)
-		if advice := s.adviceOn(name, value); advice != "" {
+		if advice := s.adviceOn(name, value); advice != "" && !isOtherVersion {
 			s.Note(s.Project.Place(literal.Pos()), "%q %s", value, advice)
 		}
 		if strings.Contains(strings.ToLower(name+value), "finalizer") && !slices.Contains(s.finalizers, value) {
