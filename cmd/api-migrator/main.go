@@ -9,6 +9,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"time"
 
 	"golang.org/x/term"
@@ -17,6 +18,9 @@ import (
 )
 
 func main() {
+	if os.Getenv("GOGC") == "" { // a project of 120 packages with its types: 480 MiB instead of 670, for 8 % more CPU
+		debug.SetGCPercent(25)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	interval := 10 * time.Second // for logs
 	if term.IsTerminal(int(os.Stderr.Fd())) {

@@ -54,9 +54,10 @@ type Package struct {
 
 // File is one Go file, with the types of what it mentions.
 type File struct {
-	Path      string // relative to the root
-	Source    []byte
-	Syntax    *ast.File
+	Path   string // relative to the root
+	Source []byte
+	Syntax *ast.File
+	// Info has Types, Defs, Uses and Implicits, of this file and of those that were loaded with it.
 	Info      *types.Info
 	Generated bool
 	Test      bool
@@ -161,6 +162,13 @@ func (p *Project) takePackage(from *packages.Package, byPath map[string]*Package
 		return nil // a file could not be read, which is a problem of the package
 	}
 	pkg := byPath[from.PkgPath]
+	var added []*ast.File
+	for i, syntax := range from.Syntax {
+		if !seen[p.relative(from.CompiledGoFiles[i])] {
+			added = append(added, syntax)
+		}
+	}
+	info := infoOf(from.TypesInfo, added)
 	for i, syntax := range from.Syntax {
 		name := p.relative(from.CompiledGoFiles[i])
 		if seen[name] || strings.HasPrefix(name, "../") { // what cgo generates lies in the build cache
@@ -180,11 +188,35 @@ func (p *Project) takePackage(from *packages.Package, byPath map[string]*Package
 			byPath[from.PkgPath] = pkg
 		}
 		pkg.Files = append(pkg.Files, &File{
-			Path: name, Source: source, Syntax: syntax, Info: from.TypesInfo,
+			Path: name, Source: source, Syntax: syntax, Info: info,
 			Generated: ast.IsGenerated(syntax), Test: strings.HasSuffix(name, "_test.go"),
 		})
 	}
 	return nil
+}
+
+// infoOf is what is used of an info, and of some of its files alone. A test variant of a package has the types of all
+// files of the package again, and nothing takes more memory than these.
+func infoOf(all *types.Info, files []*ast.File) *types.Info {
+	isIn := func(pos token.Pos) bool {
+		return slices.ContainsFunc(files, func(f *ast.File) bool { return f.FileStart <= pos && pos <= f.FileEnd })
+	}
+	return &types.Info{Types: only(all.Types, isIn), Defs: only(all.Defs, isIn), Uses: only(all.Uses, isIn),
+		Implicits: only(all.Implicits, isIn)}
+}
+
+// only is a map with some of the nodes. Maps do not become smaller when something is deleted.
+func only[N interface {
+	ast.Node
+	comparable
+}, T any](all map[N]T, isIn func(token.Pos) bool) map[N]T {
+	some := map[N]T{}
+	for node, value := range all {
+		if isIn(node.Pos()) {
+			some[node] = value
+		}
+	}
+	return some
 }
 
 func (p *Project) relative(file string) string {
