@@ -34,9 +34,9 @@ func (s *documents) checkConversions() error {
 	}
 	for _, one := range s.Successions {
 		if to := s.Old.Method(one.Old.Kind, "ConvertTo"); to != nil {
-			s.Note(s.Project.Place(to.Pos()), "%s of %s has ConvertTo and ConvertFrom too, and no hub in its group: controller-runtime "+
-				"reports an error when the kind's webhooks are set up, and the manager does not start. Remove both methods there: no CRD "+
-				"converts to another one", one.Successor.Kind, s.Request.To)
+			s.Note(s.Project.Place(to.Pos()), "%s of %s has ConvertTo and ConvertFrom too, which convert to a hub of %s. No CRD converts "+
+				"to another one: without a hub in its own group, controller-runtime reports an error when the kind's webhooks are set "+
+				"up, and the manager does not start. Remove both methods there", one.Successor.Kind, s.Request.To, s.Old.Group)
 		}
 	}
 	if len(s.Successions) > 0 {

@@ -105,8 +105,8 @@ func (l *decision) leaveImporters() {
 	}
 }
 
-// leaveVersions leaves the other versions of the old group, where the kinds get a CRD of their own: their code converts
-// objects of the old CRD, and no CRD converts to another one.
+// leaveVersions leaves the other versions of kinds that get a CRD of their own: their code converts objects of the old
+// CRD, and no CRD converts to another one.
 func (l *decision) leaveVersions() {
 	for _, version := range l.OtherVersions() {
 		noted := false
@@ -126,10 +126,11 @@ func (l *decision) leaveVersions() {
 	}
 }
 
-// OtherVersions are those of the old group besides the one that kinds move from and to.
+// OtherVersions are those of the kinds' CRDs besides the ones that the kinds move from and to.
 func (l *Layout) OtherVersions() []*project.Version {
 	return slices.DeleteFunc(l.Project.Versions(), func(v *project.Version) bool {
-		return v.Group != l.Old.Group || v.Package.Dir == l.Dir(OldPackage) || v.Package.Dir == l.Dir(NewPackage)
+		return v.Group != l.Old.Group || v.Package.Dir == l.Dir(OldPackage) || v.Package.Dir == l.Dir(NewPackage) ||
+			!slices.ContainsFunc(l.Request.Kinds, func(kind string) bool { return v.HasAll([]string{kind}) })
 	})
 }
 

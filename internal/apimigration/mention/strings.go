@@ -37,8 +37,9 @@ func (s *stringReader) reportStrings() {
 	if len(s.Successions) == 0 {
 		return
 	}
+	others := s.OtherVersions()
 	for _, pkg := range s.Project.Packages {
-		isOtherVersion := slices.ContainsFunc(s.OtherVersions(), func(v *project.Version) bool { return v.Package == pkg })
+		isOtherVersion := slices.ContainsFunc(others, func(v *project.Version) bool { return v.Package == pkg })
 		for _, file := range pkg.Files {
 			if !file.Generated && !file.Test {
 				s.reportStringsOf(file, isOtherVersion)
@@ -48,7 +49,7 @@ func (s *stringReader) reportStrings() {
 	s.reportNames()
 }
 
-// reportStringsOf reads a file. Of other versions of the old group, only the finalizers are of interest: the version
+// reportStringsOf reads a file. Of other versions of the old CRD, only the finalizers are of interest: the version
 // means itself.
 func (s *stringReader) reportStringsOf(file *project.File, isOtherVersion bool) {
 	var above []ast.Node

@@ -26,7 +26,7 @@ import (
 // leaveIgnored takes packages that git ignores as a whole, and that do not compile, out of the project: they are made
 // again from something else.
 func (g *gathered) leaveIgnored(ctx context.Context) (report finding.Report) {
-	g.ignored, g.left = map[string]bool{}, map[string]bool{}
+	g.ignored, g.left = ignoredFiles{}, map[string]bool{}
 	for _, broken := range g.project.Broken {
 		at := slices.IndexFunc(g.project.Packages, func(p *project.Package) bool { return p.Path == broken.Path })
 		if at < 0 {
@@ -86,7 +86,7 @@ func (g *gathered) checkBroken(ctx context.Context) (report finding.Report, err 
 
 // isUnderstood reports whether a broken package can be changed, and says what becomes of it.
 func (g *gathered) isUnderstood(pkg *project.Package, broken project.Broken, report *finding.Report) bool {
-	missing, onlyThat := broken.Lacks(g.counts)
+	missing, onlyThat := broken.Lacks(g.ignored.counts)
 	for _, name := range missing {
 		onlyThat = onlyThat && g.project.IsOwn(name)
 	}
@@ -133,5 +133,8 @@ func (g *gathered) consumes(pkg *project.Package) bool {
 	})
 }
 
+// ignoredFiles are files that git ignores, by their paths.
+type ignoredFiles map[string]bool
+
 // counts reports whether problems in a file matter: what git ignores is made again.
-func (g *gathered) counts(file string) bool { return !g.ignored[file] }
+func (i ignoredFiles) counts(file string) bool { return !i[file] }

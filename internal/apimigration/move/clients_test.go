@@ -14,13 +14,19 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/fixture"
 )
 
+func withClients(t *testing.T) string {
+	t.Helper()
+	dir := fixture.Repository(t, "kubebuilder")
+	fixture.Write(t, dir, fixture.Archive(t, "testdata/clients.txtar"))
+	fixture.Commit(t, dir, "with clients")
+	return dir
+}
+
 // A generated client knows the old version alone until it is generated again. Code that takes objects from it stays on
 // that version with the first plan, and follows with the second one.
 func TestCodeThatUsesGeneratedClientsFollowsOnceTheyAreGenerated(t *testing.T) {
 	t.Parallel()
-	dir := fixture.Repository(t, "kubebuilder")
-	fixture.Write(t, dir, fixture.Archive(t, "testdata/clients.txtar"))
-	fixture.Commit(t, dir, "with clients")
+	dir := withClients(t)
 	before := fixture.Files(t, dir)
 	outcome := migrated(t, dir, memcachedRequest)
 	after := fixture.Files(t, dir)
@@ -90,9 +96,7 @@ func TestCodeThatUsesGeneratedClientsFollowsOnceTheyAreGenerated(t *testing.T) {
 // The client of another group has a method of its own, also where the version is called the same.
 func TestCodeThatUsesGeneratedClientsStaysWhereTheKindGetsAnotherGroup(t *testing.T) {
 	t.Parallel()
-	dir := fixture.Repository(t, "kubebuilder")
-	fixture.Write(t, dir, fixture.Archive(t, "testdata/clients.txtar"))
-	fixture.Commit(t, dir, "with clients")
+	dir := withClients(t)
 	before := fixture.Files(t, dir)
 	asked := memcachedRequest
 	asked.To, asked.ToKind = "cache.example.com/v1", "Memcache"

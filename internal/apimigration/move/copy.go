@@ -31,7 +31,7 @@ type editedCopy struct {
 	workspace *project.Workspace
 	// broken is what did not compile before, and ignored are the files that do not count, since git ignores them.
 	broken  []project.Broken
-	ignored map[string]bool
+	ignored ignoredFiles
 	// staying are generated files of the old version whose code may move, and generatedImporters says that there are
 	// generated files which use it.
 	staying            map[string]bool
@@ -41,7 +41,7 @@ type editedCopy struct {
 }
 
 // newCopy makes the edits in a copy of the tree, and adds what is generated there to them.
-func newCopy(ctx context.Context, l *layout.Layout, all *edits, ignored map[string]bool) (copied *editedCopy, err error) {
+func newCopy(ctx context.Context, l *layout.Layout, all *edits, ignored ignoredFiles) (copied *editedCopy, err error) {
 	progress.Step(ctx, "trying the plan in a copy: copying, and generating code")
 	folder, err := os.MkdirTemp("", "api-migrator-*")
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *editedCopy) compile(ctx context.Context) (*finding.Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	problem := after.NewProblem(c.broken, func(file string) bool { return !c.ignored[file] })
+	problem := after.NewProblem(c.broken, c.ignored.counts)
 	if problem == nil {
 		return nil, nil
 	}

@@ -40,7 +40,8 @@ type gathered struct {
 	request request.Request // with defaults
 	report  finding.Report  // about code that does not compile
 	// ignored are files that git ignores, in packages that do not compile. left are the packages of nothing else.
-	ignored, left map[string]bool
+	ignored ignoredFiles
+	left    map[string]bool
 }
 
 // edits is what becomes of the tree.
@@ -58,10 +59,13 @@ func Make(ctx context.Context, dir string, asked request.Request) (*Outcome, err
 	}
 	defer copied.remove()
 	problem, err := copied.compile(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if problem != nil {
 		outcome.Plan.Blockers = append(outcome.Plan.Blockers, *problem)
 	}
-	return outcome, err
+	return outcome, nil
 }
 
 // compose plans a request, but for what the compiler says of the outcome. The copy, which the caller removes, has the

@@ -315,7 +315,7 @@ func (d *decision) placeUnreached(declaration *Declaration) {
 			to = cmp.Or(d.Idle, Stay)
 		}
 		if slices.ContainsFunc(d.Users, func(user map[*Declaration]bool) bool { return user[declaration] }) {
-			reason = "other packages use it next to code of both sides, or of none"
+			reason = "the files that use it use code that moves and code that stays, or neither"
 		}
 		d.placeGuess(declaration, to, reason)
 	}

@@ -147,7 +147,7 @@ func TestAGuessSaysWhetherAnythingUsesTheDeclaration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"Label": "other packages use it next to code of both sides, or of none",
+	want := map[string]string{"Label": "the files that use it use code that moves and code that stays, or neither",
 		"hidden": "nothing uses it"}
 	for _, placement := range placements {
 		if reason, ok := want[placement.Name]; ok && (placement.Reason != reason || !placement.Guess) {
