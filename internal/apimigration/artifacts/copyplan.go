@@ -108,7 +108,9 @@ func (s *copying) copyPlan() *Copy {
 		},
 		{
 			Do: "Start the release of the operator that knows the new CRD.",
-			ByHand: "its role needs the new resource and, as long as old objects are there, the old one. Compare the " +
+			ByHand: "its role needs the new resource and, as long as old objects are there, the old one. If it has " +
+				"admission webhooks, apply their configurations together with it: an entry for the old kind that is left " +
+				"in the cluster would make API servers refuse every change of an old object. Compare the " +
 				"copies with the backup, and let it work for a while: from the next step on there is no way back but " +
 				"the backup.",
 			Again: "it is done when the operator has reconciled every copy.",

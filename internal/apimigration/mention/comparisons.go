@@ -29,12 +29,13 @@ type Comparison struct {
 
 // Comparisons finds, by file, the comparisons of a package that are about kinds that move, in files that use the new
 // names. A comparison of anything else than an owner reference or an admission request is not among them: where its
-// version comes from is not known. Neither is one in code that names the new version already, because that code treats
+// version comes from is not known. Where the group changes, objects that old owners had are those of their copies, and a
+// comparison of the version alone is not among them, because it goes with one of the group. Neither is one in code that names the new version already, because that code treats
 // the versions differently. In the old version's own package New is a text, since the package cannot import the new one.
 func (s *Reader) Comparisons(pkg *project.Package) map[*project.File][]Comparison {
 	isOwn := pkg == s.Old.Package
-	if s.InPlace() || len(s.Successions) > 0 || isOwn && s.MovesOnlyImporters() {
-		return nil // the owners are other objects, or their author decides, or the package stays as it is
+	if s.Renaming != nil || isOwn && s.MovesOnlyImporters() {
+		return nil // the code around them names the kind, and only its author can tell which one, or the package stays
 	}
 	if known, ok := s.compared[pkg]; ok {
 		return known
@@ -115,7 +116,7 @@ func (r codeReader) namesNew(code ast.Node) (found bool) {
 	ast.Inspect(code, func(node ast.Node) bool {
 		if expr, ok := node.(ast.Expr); ok {
 			text, _ := r.valueOf(r.file, expr)
-			found = found || text == r.Group+"/"+r.Version || text == r.Version
+			found = found || text == r.Group+"/"+r.Version || text == r.Version && r.Version != r.Old.Version
 		}
 		return !found
 	})

@@ -52,7 +52,7 @@ func (r codeReader) oldIn(expr ast.Expr) (old, bool) {
 		}
 		return old{again: ofPackage(anchor.Name + ".String()")}, true
 	}
-	if field, ok := expr.(*ast.SelectorExpr); ok && field.Sel.Name == "Version" {
+	if field, ok := expr.(*ast.SelectorExpr); ok && field.Sel.Name == "Version" && r.Group == r.Old.Group {
 		if anchor := r.anchorIn(field.X); anchor != nil {
 			return old{again: ofPackage(anchor.Name + ".Version")}, true
 		}
@@ -60,10 +60,10 @@ func (r codeReader) oldIn(expr ast.Expr) (old, bool) {
 			return old{again: literally(strconv.Quote(r.Version))}, true
 		}
 	}
-	switch text, _ := known(r.file, expr); text {
-	case r.Old.Name():
+	switch text, _ := known(r.file, expr); {
+	case text == r.Old.Name():
 		return old{again: literally(strconv.Quote(r.Group + "/" + r.Version))}, true
-	case r.Old.Version:
+	case text == r.Old.Version && r.Group == r.Old.Group:
 		return old{again: literally(strconv.Quote(r.Version)), bare: true}, true
 	}
 	return old{}, false
@@ -129,8 +129,8 @@ func (r codeReader) oldCall(call *ast.CallExpr) (again Again, ok bool) {
 	if !isMethod {
 		return nil, false
 	}
-	if r.completesOld(r.file, call) == buildsIt {
-		return withVersion(r, call, call.Args[0]), true
+	if r.completesOld(r.file, call) == buildsIt && r.Group == r.Old.Group {
+		return r.withValues(call, map[ast.Expr]string{call.Args[0]: r.Version}), true
 	}
 	argument, isKnown := known(r.file, call.Args[0])
 	moves := method.Sel.Name == "WithKind" && r.Moves(argument) ||
@@ -144,14 +144,13 @@ func (r codeReader) oldCall(call *ast.CallExpr) (again Again, ok bool) {
 	}, ok
 }
 
-// oldLiteral recognises a literal whose fields are known, and writes it again with another version.
+// oldLiteral recognises a literal whose fields are known, and writes it again with another group and version.
 func (r codeReader) oldLiteral(literal *ast.CompositeLit) (again Again, ok bool) {
 	if literal.Type == nil {
 		return nil, false
 	}
 	structure, _ := structOf(r.file.Info.TypeOf(literal))
-	values := map[string]string{}
-	var version ast.Expr
+	values, becomes := map[string]string{}, map[ast.Expr]string{}
 	for i, element := range literal.Elts {
 		field, value := "", element
 		if pair, isPair := element.(*ast.KeyValueExpr); isPair {
@@ -170,25 +169,32 @@ func (r codeReader) oldLiteral(literal *ast.CompositeLit) (again Again, ok bool)
 		if values[field] = text; text == "" {
 			return nil, false // it is computed, or of another group
 		}
-		if field == "Version" {
-			version = value
+		switch {
+		case field == "Version":
+			becomes[value] = r.Version
+		case field == "Group" && r.Group != r.Old.Group:
+			becomes[value] = r.Group
 		}
 	}
-	if version == nil || r.isOld(values, nil) != buildsIt || values["Resource"] != "" &&
+	if values["Version"] == "" || r.isOld(values, nil) != buildsIt || values["Resource"] != "" &&
 		!r.movesAsResource(values["Resource"]) {
 		return nil, false
 	}
-	return withVersion(r, literal, version), true
+	return r.withValues(literal, becomes), true
 }
 
-// withVersion is a piece of code in which the new version takes the place of an expression.
-func withVersion(r codeReader, code, version ast.Expr) Again {
+// withValues is a piece of code in which texts take the places of expressions.
+func (r codeReader) withValues(code ast.Expr, becomes map[ast.Expr]string) Again {
 	return func(_ func() string, text func(ast.Node, ...source.Edit) string) string {
-		return text(code, source.Replace(r.Project.Fset, version, strconv.Quote(r.Version)))
+		var edits []source.Edit
+		for expr, value := range becomes {
+			edits = append(edits, source.Replace(r.Project.Fset, expr, strconv.Quote(value)))
+		}
+		return text(code, edits...)
 	}
 }
 
-// likeVariable writes a literal with another version than that of a variable. The file has to import the package of its
+// likeVariable writes a literal with another group and version than those of a variable. The file has to import the package of its
 // type.
 func (r codeReader) likeVariable(name string, of types.Type) (again Again, ok bool) {
 	object := NamedIn(of)
@@ -203,7 +209,11 @@ func (r codeReader) likeVariable(name string, of types.Type) (again Again, ok bo
 	if in < 0 {
 		return nil, false
 	}
-	fields := []string{"Group: " + name + ".Group", "Version: " + strconv.Quote(r.Version)}
+	group := name + ".Group"
+	if r.Group != r.Old.Group {
+		group = strconv.Quote(r.Group)
+	}
+	fields := []string{"Group: " + group, "Version: " + strconv.Quote(r.Version)}
 	if last := strings.TrimPrefix(object.Name(), "GroupVersion"); last != "" {
 		fields = append(fields, last+": "+name+"."+last)
 	}

@@ -98,9 +98,6 @@ func (s *hooks) concerns(text string) bool {
 // movedPaths are the paths that are served no more, with those that take their place.
 func (s *hooks) movedPaths() map[string]string {
 	moved := map[string]string{}
-	if len(s.Successions) > 0 {
-		return moved
-	}
 	for _, one := range s.served.servers {
 		if one.before != one.after && !slices.ContainsFunc(s.served.at(one.before), func(other server) bool {
 			return other.at == layout.OldPackage
@@ -145,8 +142,8 @@ func (s *hooks) reportUnreadable(name, text string, reason error) {
 		}
 	}
 	if len(s.Blockers) == blockers && len(s.movedPaths()) > 0 && strings.Contains(text, s.Old.Group) {
-		s.Note(name, "cannot be read (%v): if it has rules of webhooks of %s, they have to list the version that the "+
-			"webhook's code decodes", reason, strings.Join(s.Request.Kinds, ", "))
+		s.Note(name, "cannot be read (%v): if it has rules of webhooks of %s, they have to list "+
+			"%s", reason, strings.Join(s.Request.Kinds, ", "), s.namedByPath())
 	}
 }
 
@@ -200,7 +197,7 @@ func (m *manifest) embedded(node *yaml.Node) {
 	}
 	if len(m.movedPaths()) > 0 && strings.Contains(node.Value, m.Old.Version) {
 		m.Note(place, "has the rule of a webhook in a string, which is not edited: if it is one of %s, the rule has to list "+
-			"the version that the webhook's path names", strings.Join(m.Request.Kinds, ", "))
+			"%s", strings.Join(m.Request.Kinds, ", "), m.namedByPath())
 	}
 }
 
@@ -234,7 +231,7 @@ func (m *manifest) webhook(node *yaml.Node, api string) {
 	if v.kind != "" && v.block == "" && !m.edit(node, rules, v) {
 		v.block = fmt.Sprintf("is a webhook of %s at %s, written in a way that is not edited: its rule has to list %s "+
 			"alone, with matchPolicy Equivalent. Write one value on a line, without template actions", v.kind, e.path,
-			v.version)
+			ruleText(v.group, v.version))
 	}
 	m.record(m.place(node), e, v)
 }
@@ -245,10 +242,11 @@ func ruleOf(node *yaml.Node) rule {
 		resources: artifacts.Values(artifacts.Child(node, "resources"))}
 }
 
-// edit makes the rules of a webhook list one version, and its matchPolicy Equivalent; false if it cannot.
+// edit makes the rules of a webhook list what a verdict says; false if it cannot.
 func (m *manifest) edit(node, rules *yaml.Node, v verdict) bool {
 	for _, i := range v.rules {
-		if !m.setOnly(artifacts.Child(rules.Content[i], "apiVersions"), v.version) {
+		if !m.setOnly(artifacts.Child(rules.Content[i], "apiVersions"), v.version) ||
+			v.group != "" && !m.setSuccessor(rules.Content[i], v.group) {
 			return false
 		}
 	}
@@ -261,18 +259,38 @@ func (m *manifest) edit(node, rules *yaml.Node, v verdict) bool {
 	return m.insert(node, "matchPolicy", "Equivalent")
 }
 
-var patchedVersions = regexp.MustCompile(`/rules(/[^/]+(/apiVersions(/[^/]+)?)?)?$`)
+// setSuccessor makes a rule one of the new kind; false if it cannot.
+func (m *manifest) setSuccessor(rule *yaml.Node, group string) bool {
+	if !m.setOnly(artifacts.Child(rule, "apiGroups"), group) {
+		return false
+	}
+	for _, one := range artifacts.Child(rule, "resources").Content {
+		if to := m.resource(one.Value); to != one.Value && !m.set(one, to) {
+			return false
+		}
+	}
+	return true
+}
 
-// patch reports a JSON patch of a rule's versions, or of the whole rule: it names the webhook by its place, in a manifest
+var patchedRule = regexp.MustCompile(`/rules(/[^/]+(/(apiGroups|apiVersions|resources)(/[^/]+)?)?)?$`)
+
+// patch reports a JSON patch of a rule, or of what it lists: it names the webhook by its place, in a manifest
 // that only a build of the kustomization shows.
 func (m *manifest) patch(node *yaml.Node) {
 	at, value := artifacts.Child(node, "path"), artifacts.Child(node, "value")
-	if artifacts.Child(node, "op") == nil || at == nil || value == nil || !patchedVersions.MatchString(at.Value) ||
-		!says(value, m.Old.Version) || len(m.served.servers) == 0 {
+	if artifacts.Child(node, "op") == nil || at == nil || value == nil || !patchedRule.MatchString(at.Value) ||
+		!m.saysOld(value) || len(m.served.servers) == 0 {
 		return
 	}
 	m.Note(m.place(node), "patches the versions of a webhook's rule by its place: if it is one "+
-		"of %s, the rule has to list the version that the webhook's path names", strings.Join(m.Request.Kinds, ", "))
+		"of %s, the rule has to list %s", strings.Join(m.Request.Kinds, ", "), m.namedByPath())
+}
+
+// saysOld reports whether a value of a rule is one that may change.
+func (m *manifest) saysOld(value *yaml.Node) bool {
+	return says(value, m.Old.Version) || slices.ContainsFunc(m.Successions, func(one layout.Succession) bool {
+		return says(value, one.Old.Group) || says(value, one.Old.Plural)
+	})
 }
 
 // says reports whether a scalar in a node has a value.

@@ -21,11 +21,11 @@ const marker = "+kubebuilder:webhook:"
 // editMarkers edits the markers that controller-gen makes manifests of. Where the code around one is in the old version
 // and in the new one, only the one whose code is called keeps it: two would make two webhooks of one name.
 func (s *hooks) editMarkers() error {
-	before, after := map[string][]byte{}, map[string][]byte{}
+	after := map[string][]byte{}
 	for _, pkg := range s.Project.Packages {
 		for _, file := range pkg.Files {
 			if !file.Generated && !file.Test {
-				before[file.Path], after[file.Path] = file.Source, file.Source
+				s.before[file.Path], after[file.Path] = file.Source, file.Source
 			}
 		}
 	}
@@ -36,7 +36,7 @@ func (s *hooks) editMarkers() error {
 	}
 	copied := map[string]bool{}
 	for name, content := range after {
-		if path.Dir(name) == s.Dir(layout.NewPackage) && !s.InPlace() {
+		if home, ok := s.packageOf(name); ok && home == layout.NewPackage {
 			for line := range strings.Lines(string(content)) {
 				if strings.Contains(line, marker) {
 					copied[strings.TrimSpace(line)] = true
@@ -52,7 +52,7 @@ func (s *hooks) editMarkers() error {
 		if text == string(after[name]) {
 			continue
 		}
-		content, err := source.Format(before[name], []byte(text))
+		content, err := source.Format(s.before[name], []byte(text))
 		if err != nil {
 			return fmt.Errorf("edit markers of %s: %w", name, err)
 		}
@@ -63,6 +63,21 @@ func (s *hooks) editMarkers() error {
 		s.Changes[name] = &changeset.Change{Content: content, Why: why}
 	}
 	return nil
+}
+
+// packageOf is the version to which code in a file belongs; false if that is none of the two. Where the new kind is in
+// the same package, its code is in files of its own.
+func (s *hooks) packageOf(name string) (layout.Home, bool) {
+	switch path.Dir(name) {
+	case s.Dir(layout.NewPackage):
+		if s.InPlace() && s.before[name] != nil {
+			return layout.OldPackage, true
+		}
+		return layout.NewPackage, true
+	case s.Dir(layout.OldPackage):
+		return layout.OldPackage, true
+	}
+	return "", false
 }
 
 func (s *hooks) editMarkersOf(name, content string, copied map[string]bool) (string, error) {
@@ -79,18 +94,14 @@ func (s *hooks) editMarkersOf(name, content string, copied map[string]bool) (str
 		arguments := source.MarkerArguments(text)
 		e := entryOf(arguments)
 		v := s.decide(e)
-		inNew := path.Dir(name) == s.Dir(layout.NewPackage) && !s.InPlace()
-		inOld := path.Dir(name) == s.Dir(layout.OldPackage)
-		isCopied := copied[strings.TrimSpace(line)]
-		switch {
-		case v.kind == "":
-		case inNew && isCopied && v.at == layout.OldPackage,
-			inOld && isCopied && v.at == layout.NewPackage && v.block == "" && len(s.Successions) == 0:
+		home, isOfVersion := s.packageOf(name)
+		if v.kind != "" && isOfVersion && home != v.at && copied[strings.TrimSpace(line)] &&
+			(home == layout.NewPackage || v.block == "") {
 			continue // the other version's code is called
 		}
 		s.record(fmt.Sprintf("%s:%d", name, number), e, v)
 		if v.kind != "" && v.block == "" {
-			line = strings.Replace(line, text, edited(text, arguments, e, v), 1)
+			line = strings.Replace(line, text, s.edited(text, arguments, e, v), 1)
 		}
 		out.WriteString(line)
 	}
@@ -110,7 +121,7 @@ func entryOf(arguments []source.MarkerArgument) entry {
 }
 
 // edited are the arguments of a marker after a verdict.
-func edited(text string, arguments []source.MarkerArgument, e entry, v verdict) string {
+func (s *hooks) edited(text string, arguments []source.MarkerArgument, e entry, v verdict) string {
 	var edits []source.Edit
 	hasPolicy := false
 	for _, argument := range arguments {
@@ -122,6 +133,18 @@ func edited(text string, arguments []source.MarkerArgument, e entry, v verdict) 
 		case "versions":
 			if len(v.rules) > 0 {
 				with = v.version
+			}
+		case "groups":
+			if v.group != "" {
+				with = v.group
+			}
+		case "resources":
+			if v.group != "" {
+				resources := slices.Clone(argument.Values)
+				for i, said := range resources {
+					resources[i] = s.resource(said)
+				}
+				with = strings.Join(resources, ";")
 			}
 		case "matchPolicy":
 			hasPolicy = true

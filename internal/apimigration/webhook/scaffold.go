@@ -4,6 +4,7 @@
 package webhook
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/artifacts"
@@ -13,11 +14,11 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
-// editProjectFile leaves the webhooks of a kind in the entry of PROJECT whose version is served. The new entry begins
-// as a copy of the old one.
+// editProjectFile leaves the webhooks of a kind in the entry of PROJECT whose code is served. The new entry begins as a
+// copy of the old one.
 func (s *hooks) editProjectFile() error {
-	if len(s.Successions) > 0 || s.Request.Old == request.OldRemove {
-		return nil // the other entry is of another kind, or there is none
+	if s.Request.Old == request.OldRemove {
+		return nil // there is one entry
 	}
 	name, text, err := project.ScaffoldFile(s.Project.Workspace, s.Dir(layout.OldPackage))
 	if err != nil {
@@ -35,11 +36,7 @@ func (s *hooks) editProjectFile() error {
 		if !isOne {
 			continue
 		}
-		served, other := s.Version, s.Old.Version
-		if home == layout.OldPackage {
-			served, other = other, served
-		}
-		content, line, err := artifacts.WithoutWebhooks(s.Known(name).Content, kind, s.Old.Group, other)
+		content, line, err := s.withoutWebhooks(s.Known(name).Content, kind, home)
 		switch {
 		case err != nil:
 			return fmt.Errorf("read %s: %w", name, err)
@@ -48,10 +45,18 @@ func (s *hooks) editProjectFile() error {
 		case line > 0:
 			s.Note(fmt.Sprintf("%s:%d", name, line), "lists webhooks of %s for %s and %s: the code serves defaulting and "+
 				"validation for %s alone, and the conversion for the version that the others convert to", kind,
-				s.Old.Version, s.Version, served)
+				s.name(layout.OldPackage), s.name(layout.NewPackage), s.name(home))
 		}
 	}
 	return nil
+}
+
+// withoutWebhooks is PROJECT without the webhooks of a kind in the entry whose code is not served.
+func (s *hooks) withoutWebhooks(content []byte, kind string, served layout.Home) (without []byte, line int, err error) {
+	if served == layout.NewPackage {
+		return artifacts.WithoutWebhooks(content, kind, s.Old.Group, s.Old.Version)
+	}
+	return artifacts.WithoutWebhooks(content, cmp.Or(s.Request.ToKind, kind), s.Group, s.Version)
 }
 
 // moveProjectEntries lists the webhooks of kinds that both versions have with the version that is served from now on.

@@ -29,11 +29,13 @@ type hooks struct {
 	changeset.Result
 	served  *served
 	plurals map[string]string // resources of the kinds that move
+	before  map[string][]byte // code that may have markers, as it was, by file
 }
 
 // Change makes markers and manifests send to the webhooks that the code serves after the move.
 func Change(ctx context.Context, l *layout.Layout, before changeset.Set) (changeset.Result, error) {
-	s := &hooks{Layout: l, Result: changeset.After(before), served: readServers(l), plurals: map[string]string{}}
+	s := &hooks{Layout: l, Result: changeset.After(before), served: readServers(l), plurals: map[string]string{},
+		before: map[string][]byte{}}
 	for _, kind := range l.Request.Kinds {
 		s.plurals[flect.Pluralize(strings.ToLower(kind))] = kind
 	}
@@ -68,7 +70,8 @@ func (s *hooks) noteIdle() {
 			continue
 		}
 		s.Note(place, "%s sets up webhooks, and no code of this project calls it: what sends to them stays on %s. If "+
-			"another project calls it, plan that one too, and let the paths and rules follow there", name, s.Old.Version)
+			"another project calls it, plan that one too, and let the paths and rules follow there", name,
+			s.name(layout.OldPackage))
 	}
 }
 
@@ -89,7 +92,8 @@ type verdict struct {
 	kind    string // empty: the entry is not about a kind that moves
 	at      layout.Home
 	path    string
-	version string // that its rules list from now on
+	group   string // that its rules list from now on; empty where groups stay
+	version string // likewise
 	rules   []int  // those that do not list it yet, or list others too
 	policy  bool   // matchPolicy becomes Equivalent
 	notes   []string
@@ -113,8 +117,8 @@ func (s *hooks) decide(e entry) verdict {
 			v.at, v.path, v.version = layout.OldPackage, e.path, s.Old.Version
 		}
 	}
-	if len(s.Successions) > 0 {
-		return s.decideSucceeded(e, v)
+	if len(s.Successions) > 0 && v.at == layout.OldPackage {
+		return s.decideBoth(v)
 	}
 	for _, i := range about {
 		one := e.rules[i]
@@ -122,8 +126,12 @@ func (s *hooks) decide(e entry) verdict {
 			if v.at == layout.NewPackage {
 				v.block = fmt.Sprintf("sends %s of %s to %s, too, whose handler decodes %s of %s alone: give %s a "+
 					"webhook of its own", strings.Join(others, " and "), strings.Join(one.groups, ", "), e.path, v.kind,
-					s.Version, v.kind)
+					s.name(v.at), v.kind)
 			}
+			continue
+		}
+		if len(s.Successions) > 0 {
+			v.group, v.rules = s.Group, append(v.rules, i)
 			continue
 		}
 		if slices.Equal(one.versions, []string{v.version}) {
@@ -137,7 +145,8 @@ func (s *hooks) decide(e entry) verdict {
 				"matchPolicy Equivalent converts requests in others to that", strings.Join(one.versions, ", "), v.version))
 		}
 	}
-	if len(about) > 0 && (strings.EqualFold(e.policy, "Exact") || e.policy == "" && e.legacy) {
+	isExact := strings.EqualFold(e.policy, "Exact") || e.policy == "" && e.legacy
+	if len(about) > 0 && isExact && len(s.Successions) == 0 {
 		v.policy = true
 		v.notes = append(v.notes, fmt.Sprintf("matchPolicy becomes Equivalent: with Exact, requests in %s or %s would "+
 			"pass without this webhook", s.Old.Version, s.Version))
@@ -167,20 +176,62 @@ func (s *hooks) decideUnknown(e entry, about []int) verdict {
 			"with --consumers", kind, orNone(e.path), strings.Join(s.served.unclear, ", "))
 	default:
 		v.notes = append(v.notes, fmt.Sprintf("is a webhook of %s at %s, which no code of this project is known to "+
-			"serve: what serves it has to go on doing so, and to decode %s", kind, orNone(e.path), s.Old.Version))
+			"serve: what serves it has to go on doing so, and to decode %s", kind, orNone(e.path), s.name(layout.OldPackage)))
 	}
 	return v
 }
 
-// decideSucceeded is about an entry of a kind that gets another CRD.
-func (s *hooks) decideSucceeded(e entry, v verdict) verdict {
-	if v.at == layout.NewPackage {
-		v.notes = append(v.notes, fmt.Sprintf("sends %s of %s to %s, where the new operator serves the new kind, at %s: "+
-			"add a webhook for the new kind, and remove this one with the release that brings the new operator, or every "+
-			"change of an old object is refused", v.kind, s.Old.Name(), e.path, v.path))
+// decideBoth is about an entry of a kind that gets another CRD, where code goes on serving the old kind.
+func (s *hooks) decideBoth(v verdict) verdict {
+	if paths := s.served.pathsAfter(v.kind); len(paths) > 0 {
+		v.notes = append(v.notes, fmt.Sprintf("sends %s of %s to code that goes on serving it, and other code serves the new "+
+			"kind at %s: add a webhook for the new kind", v.kind, s.Old.Group, strings.Join(paths, " and ")))
 	}
-	v.path = e.path
 	return v
+}
+
+// name is what tells a version from the other one.
+func (s *hooks) name(of layout.Home) string {
+	switch {
+	case len(s.Successions) == 0 && of == layout.OldPackage:
+		return s.Old.Version
+	case len(s.Successions) == 0:
+		return s.Version
+	case of == layout.OldPackage:
+		return s.Old.Name()
+	}
+	return s.Group + "/" + s.Version
+}
+
+// resource is what a rule says for a resource or subresource after the move.
+func (s *hooks) resource(said string) string {
+	base, below, isSub := strings.Cut(said, "/")
+	for _, one := range s.Successions {
+		if one.Old.Plural == base {
+			base = one.Successor.Plural
+			break
+		}
+	}
+	if isSub {
+		return base + "/" + below
+	}
+	return base
+}
+
+// ruleText is what a rule has to list, in words.
+func ruleText(group, version string) string {
+	if group == "" {
+		return version
+	}
+	return "the group " + group + " and the version " + version
+}
+
+// namedByPath is what a rule has to list that a path of controller-runtime names, in words.
+func (s *hooks) namedByPath() string {
+	if len(s.Successions) > 0 {
+		return "the group and the version that the webhook's path names, and their resource"
+	}
+	return "the version that the webhook's path names"
 }
 
 func orNone(path string) string {
@@ -246,7 +297,13 @@ func (s *hooks) record(where string, e entry, v verdict) {
 	for _, note := range v.notes {
 		s.Note(where, "%s", note)
 	}
-	if len(v.rules) > 0 {
+	switch {
+	case len(v.rules) == 0:
+	case v.group != "":
+		s.Note(where, "is for the new kind from now on, and the old kind has no such webhook: apply it together with the "+
+			"operator that serves the new kind, and not before. An entry for the old kind that is left in a cluster makes "+
+			"API servers refuse every change of old objects")
+	default:
 		s.Note(where, "its handler gets %s in %s from now on, also what clients send in other versions: matchPolicy "+
 			"Equivalent, the default, has the API server convert it before", v.kind, v.version)
 	}
