@@ -40,8 +40,8 @@ const (
 
 // consequences say what goes wrong. IN stands for the version that the value says, and NOT for the other one.
 var consequences = map[purpose]string{
-	purposeOwner:   "owner references that say NOT do not match. Take both versions, or compare the group and the kind",
-	purposeRequest: "requests in NOT do not match. Take both versions, or compare the group and the resource",
+	purposeOwner:   "owner references that say NOT do not match. Accept both versions, or compare the group and the kind",
+	purposeRequest: "requests in NOT do not match. Accept both versions, or compare the group and the resource",
 	purposeOwns: "owner references are written with IN. Code that compares them with NOT does not find these objects, " +
 		"and the garbage collector cannot look up an owner in a version that is not served",
 	purposeRefers: "references are written with IN, and lead nowhere once that version is not served",
@@ -159,9 +159,14 @@ func (s *Reader) consequencesOf(file *project.File, use ast.Expr, meant, other s
 	if i < 0 {
 		return ""
 	}
+	words := []string{"IN", meant, "NOT", other}
+	if s.Group != s.Old.Group {
+		words = append(words, "both versions, or compare the group and the kind", "both groups",
+			"both versions, or compare the group and the resource", "both groups")
+	}
 	var sentences []string
 	for _, p := range (codeReader{s, s.Project.Packages[i], file}).purposesOf(use) {
-		text := strings.NewReplacer("IN", meant, "NOT", other).Replace(consequences[p])
+		text := strings.NewReplacer(words...).Replace(consequences[p])
 		if len(sentences) > 0 {
 			text = strings.ToUpper(text[:1]) + text[1:]
 		}

@@ -83,7 +83,7 @@ func (s *Reader) advice() string {
 	if len(s.Successions) > 0 {
 		return ". Decide which one is meant"
 	}
-	return ". Compare the group and the kind alone, or take both versions"
+	return ". Compare the group and the kind alone, or accept both versions"
 }
 
 func (s *Reader) textOf(file *project.File, node ast.Node) string {
