@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/tools/go/packages"
 
@@ -42,6 +43,12 @@ type Project struct {
 	// Ignored are Go files that were not checked: build constraints exclude them, or they use cgo.
 	Ignored []string
 	overlay map[string][]byte // contents by absolute path
+	// manifests are those of the tree, see Manifests.
+	manifests struct {
+		once              sync.Once
+		current, released []Manifest
+		err               error
+	}
 }
 
 // Package is one package of the project. Files of its in-package tests belong to it.
@@ -99,15 +106,11 @@ func LoadWith(ctx context.Context, workspace *Workspace, files map[string][]byte
 		if len(files) > 0 && workspace.Vendored(module) {
 			flags = []string{"-mod=readonly"}
 		}
-		config := &packages.Config{
-			Context: ctx, Dir: filepath.Join(p.Root, filepath.FromSlash(module.Dir)), Env: workspace.Env(),
-			Fset: p.Fset, Tests: true, Overlay: p.overlay,
-			BuildFlags: flags,
-			Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedSyntax |
-				packages.NeedTypes | packages.NeedTypesInfo | packages.NeedModule | packages.NeedForTest,
-		}
 		progress.Step(ctx, "loading and type-checking %s", module.Path)
-		found, err := packages.Load(config, "./...")
+		found, err := p.load(ctx, packages.Config{
+			Context: ctx, Dir: filepath.Join(p.Root, filepath.FromSlash(module.Dir)), Env: workspace.Env(),
+			Fset: p.Fset, Tests: true, Overlay: p.overlay, BuildFlags: flags,
+		})
 		if err != nil {
 			return nil, fmt.Errorf("load packages: %w", err)
 		}
@@ -168,7 +171,10 @@ func (p *Project) takePackage(from *packages.Package, byPath map[string]*Package
 			added = append(added, syntax)
 		}
 	}
-	info := infoOf(from.TypesInfo, added)
+	info := from.TypesInfo
+	if len(added) < len(from.Syntax) {
+		info = infoOf(info, added)
+	}
 	for i, syntax := range from.Syntax {
 		name := p.relative(from.CompiledGoFiles[i])
 		if seen[name] || strings.HasPrefix(name, "../") { // what cgo generates lies in the build cache

@@ -79,7 +79,15 @@ func (p *Project) Released() ([]Manifest, error) {
 	return found, err
 }
 
+// allManifests reads the tree once: parsing large manifests takes seconds.
 func (p *Project) allManifests() (current, released []Manifest, err error) {
+	p.manifests.once.Do(func() {
+		p.manifests.current, p.manifests.released, p.manifests.err = p.readManifests()
+	})
+	return slices.Clone(p.manifests.current), slices.Clone(p.manifests.released), p.manifests.err
+}
+
+func (p *Project) readManifests() (current, released []Manifest, err error) {
 	var found []Manifest
 	var files []string
 	err = filepath.WalkDir(p.Root, func(name string, entry fs.DirEntry, err error) error {
@@ -120,8 +128,11 @@ func crds(file string, content []byte) []Manifest {
 	}
 	var found []Manifest
 	for document := range bytes.SplitSeq(content, []byte("\n---")) {
-		if bytes.Contains(document, []byte(crdKind)) {
-			found = append(found, crdsIn(file, document)...)
+		if !bytes.Contains(document, []byte(crdKind)) {
+			continue
+		}
+		if object, err := yaml.YAMLToJSON(document); err == nil {
+			found = append(found, crdsIn(file, object)...)
 		}
 	}
 	return found
@@ -129,13 +140,13 @@ func crds(file string, content []byte) []Manifest {
 
 const crdKind = "CustomResourceDefinition"
 
-// crdsIn takes them out of one document.
+// crdsIn takes them out of one object, in JSON.
 func crdsIn(file string, document []byte) []Manifest {
 	var object struct {
 		Kind  string            `json:"kind"`
 		Items []json.RawMessage `json:"items"`
 	}
-	if yaml.Unmarshal(document, &object) != nil {
+	if json.Unmarshal(document, &object) != nil {
 		return nil
 	}
 	var found []Manifest
@@ -146,7 +157,7 @@ func crdsIn(file string, document []byte) []Manifest {
 		return found
 	}
 	var crd crd
-	if object.Kind != crdKind || yaml.Unmarshal(document, &crd) != nil ||
+	if object.Kind != crdKind || json.Unmarshal(document, &crd) != nil ||
 		!strings.HasPrefix(crd.APIVersion, "apiextensions.k8s.io/") {
 		return nil
 	}
