@@ -30,8 +30,9 @@ type Comparison struct {
 // Comparisons finds, by file, the comparisons of a package that are about kinds that move, in files that use the new
 // names. A comparison of anything else than an owner reference or an admission request is not among them: where its
 // version comes from is not known. Where the group changes, objects that old owners had are those of their copies, and a
-// comparison of the version alone is not among them, because it goes with one of the group. Neither is one in code that names the new version already, because that code treats
-// the versions differently. In the old version's own package New is a text, since the package cannot import the new one.
+// comparison of the version alone is not among them, because it goes with one of the group. Neither is one in code that
+// names the new version already, because that code treats the versions differently. In the old version's own package New
+// is a text, since the package cannot import the new one.
 func (s *Reader) Comparisons(pkg *project.Package) map[*project.File][]Comparison {
 	isOwn := pkg == s.Old.Package
 	if s.Renaming != nil || isOwn && s.MovesOnlyImporters() {
@@ -92,7 +93,7 @@ func (r codeReader) binary(comparison *ast.BinaryExpr) (found []Comparison) {
 			continue
 		}
 		said, ok := r.oldIn(sides[1])
-		if ok && !r.isAboutStaying(comparison) && (!said.bare || r.isVersionOfMoved(sides[0], comparison)) {
+		if ok && !r.isAboutStaying(comparison) && !r.isOfStaying(sides[0]) && (!said.bare || r.isVersionOfMoved(sides[0], comparison)) {
 			found = append(found, Comparison{Expr: comparison, Subject: sides[0], Old: sides[1], New: said.again})
 		}
 	}
@@ -143,6 +144,37 @@ func (r codeReader) isAboutStaying(comparison *ast.BinaryExpr) bool {
 	condition, stays := conditionAround(r.file, comparison), false
 	r.eachText(condition, func(text string) { stays = stays || r.isStaying(text) || r.staysAsResource(text) })
 	return stays && !r.namesMoved(condition)
+}
+
+// isOfStaying reports whether the function around compares the kind of an owner with kinds that stay, and with none that
+// moves. subject is the owner's apiVersion.
+func (r codeReader) isOfStaying(subject ast.Expr) bool {
+	field, ok := ast.Unparen(subject).(*ast.SelectorExpr)
+	if !ok || !isOwnerVersion(r.file, field) {
+		return false
+	}
+	owner, stays, moves := r.textOf(r.file, field.X), false, false
+	path, _ := astutil.PathEnclosingInterval(r.file.Syntax, subject.Pos(), subject.End())
+	for _, around := range path {
+		if _, isFunction := around.(*ast.FuncDecl); !isFunction {
+			continue
+		}
+		ast.Inspect(around, func(node ast.Node) bool {
+			comparison, ok := node.(*ast.BinaryExpr)
+			if !ok {
+				return true
+			}
+			for _, sides := range [][2]ast.Expr{{comparison.X, comparison.Y}, {comparison.Y, comparison.X}} {
+				kind, isField := ast.Unparen(sides[0]).(*ast.SelectorExpr)
+				text, isKnown := known(r.file, sides[1])
+				if isField && isKnown && kind.Sel.Name == "Kind" && r.textOf(r.file, kind.X) == owner {
+					stays, moves = stays || r.isStaying(text), moves || r.Moves(text)
+				}
+			}
+			return true
+		})
+	}
+	return stays && !moves
 }
 
 // namesMoved reports whether code names a kind that moves, or its resource.
@@ -207,8 +239,8 @@ func (s *Reader) isAccepted(pkg *project.Package, file *project.File, expr ast.E
 	})
 }
 
-// isComparedOnly reports whether a variable or constant is used in comparisons that accept both versions, and nowhere
-// else.
+// isComparedOnly reports whether a variable or constant is used in comparisons that accept both versions, and otherwise
+// in some that are about kinds that stay.
 func (s *Reader) isComparedOnly(pkg *project.Package, object types.Object) bool {
 	switch held := object.(type) {
 	case *types.Var:
@@ -223,8 +255,10 @@ func (s *Reader) isComparedOnly(pkg *project.Package, object types.Object) bool 
 		return false
 	}
 	uses := usesOf(pkg, object)
-	return len(uses) > 0 && !slices.ContainsFunc(uses,
-		func(use placed) bool { return !s.isAccepted(pkg, use.file, use.expr) })
+	accepted := func(use placed) bool { return s.isAccepted(pkg, use.file, use.expr) }
+	return slices.ContainsFunc(uses, accepted) && !slices.ContainsFunc(uses, func(use placed) bool {
+		return !accepted(use) && !s.isInConditionOnStaying(use.file, use.expr)
+	})
 }
 
 // IsCompared reports whether a use of what says the version is compared with something, is a case of a switch, or a key

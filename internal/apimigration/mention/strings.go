@@ -6,9 +6,12 @@ package mention
 import (
 	"go/ast"
 	"go/token"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
@@ -72,7 +75,7 @@ func (s *stringReader) reportStringsOf(file *project.File, isOtherVersion bool) 
 		}
 		name := nameAbove(above)
 		if advice := s.adviceOn(name, value); advice != "" && !isOtherVersion {
-			s.Note(s.Project.Place(literal.Pos()), "%q %s", value, advice)
+			s.Note(s.Project.Place(literal.Pos()), "%q %s", shortened(value), advice)
 		}
 		if strings.Contains(strings.ToLower(name+value), "finalizer") && !slices.Contains(s.finalizers, value) {
 			s.finalizers = append(s.finalizers, value)
@@ -81,8 +84,26 @@ func (s *stringReader) reportStringsOf(file *project.File, isOtherVersion bool) 
 	})
 }
 
-// saysOld reports whether a string has the old group in it, or the old name of a kind.
+// shortened is the beginning of a text that is longer than a line.
+func shortened(text string) string {
+	const most = 80
+	first, _, _ := strings.Cut(text, "\n")
+	if short := []rune(first); len(short) > most {
+		return string(short[:most]) + "…"
+	} else if first != text {
+		return first + "…"
+	}
+	return text
+}
+
+// saysOld reports whether a string has the old group in it, or the old name of a kind. A group whose name ends in that of
+// the old one is another.
 func (s *Reader) saysOld(value string) bool {
+	for _, version := range s.versions() {
+		if version.Group != s.Old.Group && strings.HasSuffix(version.Group, "."+s.Old.Group) {
+			value = strings.ReplaceAll(value, version.Group, "")
+		}
+	}
 	if s.Group != s.Old.Group && strings.Contains(value, s.Old.Group) {
 		return true
 	}
@@ -97,19 +118,31 @@ func (s *Reader) isAnchored(file *project.File, literal *ast.BasicLit) bool {
 		return false
 	}
 	d := s.DeclarationAt(literal.Pos())
-	if d != nil && s.DestinationOf(d) == split.Stay && !s.InPlace() {
+	if d != nil && s.DestinationOf(d) == split.Stay && !s.InPlace() && !s.isOfKindThatMoves(literal) {
 		return true // it is about kinds that stay
 	}
 	return d != nil && (d.Anchor || s.GoesTo(d, layout.NewPackage) && s.isKindConstant(d, literal))
 }
 
 // isOfKindThatStays reports whether a name begins with the name of a kind that stays and goes on with the group, as
-// backup.cache.example.com/finalizer does.
+// backup.cache.example.com/finalizer does. The kind may be of another group of the project.
 func (s *Reader) isOfKindThatStays(value string) bool {
-	label, rest, _ := strings.Cut(value, ".")
-	return strings.HasPrefix(rest, s.Old.Group) && slices.ContainsFunc(s.Old.Kinds, func(kind project.Kind) bool {
-		return !s.Moves(kind.Name) && (strings.EqualFold(label, kind.Name) || strings.EqualFold(label, kind.Name+"s"))
+	return slices.ContainsFunc(s.versions(), func(version *project.Version) bool {
+		return slices.ContainsFunc(version.Kinds, func(kind project.Kind) bool {
+			return (version.Group != s.Old.Group || !s.Moves(kind.Name)) && s.beginsWithKind(value, kind.Name)
+		})
 	})
+}
+
+// isOfKindThatMoves reports whether a string begins like that with the name of a kind that moves.
+func (s *Reader) isOfKindThatMoves(literal *ast.BasicLit) bool {
+	value, err := strconv.Unquote(literal.Value)
+	return err == nil && slices.ContainsFunc(s.Request.Kinds, func(kind string) bool { return s.beginsWithKind(value, kind) })
+}
+
+func (s *Reader) beginsWithKind(value, kind string) bool {
+	label, rest, _ := strings.Cut(value, ".")
+	return strings.HasPrefix(rest, s.Old.Group) && (strings.EqualFold(label, kind) || strings.EqualFold(label, kind+"s"))
 }
 
 // isKindConstant: the copy's value has been changed.
@@ -154,7 +187,9 @@ func (s *Reader) adviceOn(name, value string) string {
 			value == one.Old.List
 	}):
 		return "names the old kind: decide whether the new one is meant"
-	case strings.Contains(value, "/"):
+	case slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(value)):
+		return "is the name of a file of the old CRD: decide whether the code needs the new one, too"
+	case strings.Contains(value, "/") && len(validation.IsQualifiedName(value)) == 0:
 		return "is a label or an annotation with the old name: objects carry it, and selectors look for it"
 	default:
 		return "says the old name: decide whether the new one is meant"

@@ -29,6 +29,7 @@ type Reader struct {
 	telling map[*split.Declaration]bool // whether declarations tell the version, see tellsVersion
 	crds    []project.Manifest          // of the old group, see manifestsOfGroup
 	texts   map[string]string           // see variables
+	all     []*project.Version          // see versions
 	// compared are the comparisons by package, see Comparisons.
 	compared map[*project.Package]map[*project.File][]Comparison
 	assigned map[*project.Package]*assignments // see assignmentsIn
@@ -57,7 +58,7 @@ func (s *Reader) Use(file *project.File, use ast.Expr, d *split.Declaration,
 	from, to := s.Old.Name(), s.Group+"/"+s.Version
 	says := s.readUse(file, use)
 	switch {
-	case says.staying:
+	case says.staying || s.isInConditionOnStaying(file, use):
 		return nil
 	case s.tellsVersion(d) && !says.group:
 	case s.Group != s.Old.Group && s.tellsGroup(d):
@@ -77,6 +78,17 @@ func (s *Reader) Use(file *project.File, use ast.Expr, d *split.Declaration,
 	}
 	return []finding.Finding{{Where: s.Project.Place(use.Pos()),
 		Text: fmt.Sprintf("%s %s: %s", s.textOf(file, use), still, why)}}
+}
+
+// isInConditionOnStaying reports whether an expression is part of a condition that names kinds that stay, and none that
+// moves, or is compared with an owner of such a kind.
+func (s *Reader) isInConditionOnStaying(file *project.File, use ast.Expr) bool {
+	path, _ := astutil.PathEnclosingInterval(file.Syntax, use.Pos(), use.End())
+	return slices.ContainsFunc(path, func(node ast.Node) bool {
+		binary, ok := node.(*ast.BinaryExpr)
+		reader := codeReader{Reader: s, file: file}
+		return ok && (reader.isAboutStaying(binary) || reader.isOfStaying(binary.X) || reader.isOfStaying(binary.Y))
+	})
 }
 
 func (s *Reader) advice() string {
@@ -220,10 +232,25 @@ func (s *Reader) tellsGroup(d *split.Declaration) bool {
 			}
 		case *types.Var:
 			of := NamedIn(object.Type())
-			return of != nil && strings.HasPrefix(of.Name(), "Group")
+			return of != nil && strings.HasPrefix(of.Name(), "Group") && !s.isOfStaying(d)
 		}
 		return false
 	})
+}
+
+// isOfStaying reports whether a declaration uses the group and version for kinds that stay alone, as
+// GroupVersion.WithResource("backups") does.
+func (s *Reader) isOfStaying(d *split.Declaration) bool {
+	stays, others := false, false
+	for _, part := range d.Parts {
+		s.EachUse(part.File, part.Nodes(), func(ident *ast.Ident, used *split.Declaration) {
+			if s.DestinationOf(used) == split.Anchor && used != d {
+				isStaying := s.readUse(part.File, ident).staying
+				stays, others = stays || isStaying, others || !isStaying
+			}
+		})
+	}
+	return stays && !others
 }
 
 // saying is what the code around a use takes of it.
@@ -297,6 +324,14 @@ func (s *Reader) movesAsResource(name string) bool {
 		func(kind string) bool { return strings.HasPrefix(name, strings.ToLower(kind)) })
 	return usual || slices.ContainsFunc(s.manifestsOfGroup(),
 		func(m project.Manifest) bool { return m.Plural == name && s.Moves(m.Kind) })
+}
+
+// versions are all that the project has.
+func (s *Reader) versions() []*project.Version {
+	if s.all == nil {
+		s.all = s.Project.Versions()
+	}
+	return s.all
 }
 
 // manifestsOfGroup are the CRDs of the old group in the tree; none where they cannot be read, which other steps report.

@@ -66,11 +66,11 @@ func (s *importers) editImporters() error {
 				return hint.Errorf("grep -n "+shell.Quote(s.Old.Package.Path)+" "+shell.Quote(file.Path),
 					"%s imports %s with a dot: give the import a name first", file.Path, s.Old.Package.Path)
 			default:
-				if file.Generated {
-					s.noteGenerated(file)
-				}
 				if err := s.editImporter(pkg, file, specs); err != nil {
 					return err
+				}
+				if file.Generated && s.Changes[file.Path] != nil {
+					s.noteGenerated(file)
 				}
 			}
 		}
@@ -85,15 +85,16 @@ func (s *importers) lookAtGenerated(file *project.File) {
 	if s.MovesOnlyImporters() {
 		return // it knows both versions, or will when it is generated again
 	}
-	blocked := false
+	blocked, concerned := false, false
 	s.EachUse(file, []ast.Node{file.Syntax}, func(_ *ast.Ident, d *split.Declaration) {
+		concerned = concerned || s.DestinationOf(d) != split.Stay
 		if s.RemainsOf(d) == layout.RemainsNothing && !blocked {
 			blocked = true
 			s.Block(file.Path, "generated, and uses %s, which would be removed: use --old alias until its "+
 				"generator knows the new version", d.Name)
 		}
 	})
-	if !blocked {
+	if !blocked && concerned {
 		s.stale = append(s.stale, file)
 	}
 }
@@ -192,7 +193,7 @@ func (i *importer) homeAt(selector *ast.SelectorExpr, d *split.Declaration) layo
 	case i.DestinationOf(d) == split.Anchor:
 		saysVersion := strings.HasSuffix(d.Name, "GroupVersion") || i.Group != i.Old.Group
 		if d.AddsToScheme() || i.isSettled(selector) || !saysVersion || i.Lacks(d) ||
-			i.uses.IsCompared(i.file, selector) || !i.besideMoved(selector) {
+			i.uses.IsCompared(i.file, selector) || !i.besideMoved(selector) && !i.isReturnedForMoved(selector) {
 			return layout.OldPackage
 		}
 		return layout.NewPackage
@@ -292,6 +293,21 @@ func (i *importer) besideMoved(selector *ast.SelectorExpr) bool {
 		}
 	}
 	return false
+}
+
+// isReturnedForMoved reports whether a method returns the group and version and nothing else, in a file that deals with
+// kinds that move alone: a reconciler says of which version its kind is, for owner references.
+func (i *importer) isReturnedForMoved(selector *ast.SelectorExpr) bool {
+	path, _ := astutil.PathEnclosingInterval(i.file.Syntax, selector.Pos(), selector.End())
+	isReturned := slices.ContainsFunc(path, func(node ast.Node) bool {
+		statement, ok := node.(*ast.ReturnStmt)
+		return ok && len(statement.Results) == 1 && statement.Results[0] == ast.Expr(selector)
+	})
+	isOfMethod := slices.ContainsFunc(path, func(node ast.Node) bool {
+		method, ok := node.(*ast.FuncDecl)
+		return ok && method.Recv != nil && len(method.Body.List) == 1
+	})
+	return isReturned && isOfMethod && i.about(i.file.Syntax) == (side{moving: true})
 }
 
 // cloneRegistration writes addtoscheme_GROUP_NEW.go after the file for the old version, if this is that file.
