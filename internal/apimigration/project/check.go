@@ -26,8 +26,8 @@ import (
 
 // checker type-checks the packages of a module. The project's own packages are checked from their source, and so are
 // those that import one of them; the rest comes from the compiler's export data, which the go command keeps in its build
-// cache. packages.Load can do this as well, but has the compiler build the project's own packages, whose outcome nobody
-// reads: for a copy of a project that is most of the work.
+// cache. packages.Load does this as well, but has the compiler build the project's own packages first, and does not use
+// the outcome: for a copy of a project, that is most of the work.
 type checker struct {
 	root    string // of the project
 	fset    *token.FileSet
