@@ -34,7 +34,7 @@ func (s *documents) checkConversions() error {
 	}
 	for _, one := range s.Successions {
 		if to := s.Old.Method(one.Old.Kind, "ConvertTo"); to != nil {
-			s.Note(s.Project.Place(to.Pos()), "%s of %s has ConvertTo and ConvertFrom too, which convert to a hub of %s. No CRD converts "+
+			s.Warn(s.Project.Place(to.Pos()), "%s of %s has ConvertTo and ConvertFrom too, which convert to a hub of %s. No CRD converts "+
 				"to another one: without a hub in its own group, controller-runtime reports an error when the kind's webhooks are set "+
 				"up, and the manager does not start. Remove both methods there", one.Successor.Kind, s.Request.To, s.Old.Group)
 		}
@@ -45,7 +45,7 @@ func (s *documents) checkConversions() error {
 	for _, kind := range s.Request.Kinds {
 		hubs, spokes := s.hubs(kind)
 		if hub := s.Old.Method(kind, "Hub"); hub != nil && len(hubs) > 1 {
-			s.Note(s.Project.Place(hub.Pos()), "%s is the hub of conversions in %s. controller-runtime "+
+			s.Warn(s.Project.Place(hub.Pos()), "%s is the hub of conversions in %s. controller-runtime "+
 				"accepts one hub only: it reports an error when the kind's webhooks are set up, and the manager does not start. "+
 				"Remove the method Hub of one version, and write the conversion of that version: %s, with the hub that stays",
 				kind, strings.Join(hubs, " and in "), scaffold(kind, "GROUP/VERSION"))
@@ -59,7 +59,7 @@ func (s *documents) checkConversions() error {
 			return err
 		}
 		if webhook != "" {
-			s.Note(webhook, "API servers call a webhook to convert %s, and no version has the methods that controller-runtime's "+
+			s.Warn(webhook, "API servers call a webhook to convert %s, and no version has the methods that controller-runtime's "+
 				"webhook calls (Hub, or ConvertTo and ConvertFrom). Unless another program converts them, requests in a version "+
 				"that is not stored fail. Write the conversion: %s. Or set conversion strategy None, which suffices "+
 				"as long as all versions have the same fields", kind, scaffold(kind, s.Group+"/"+s.Version))

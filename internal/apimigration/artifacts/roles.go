@@ -142,7 +142,7 @@ func (f *roleFile) repeat(rules, rule *yaml.Node, one layout.Succession) {
 	for _, resource := range Values(Child(rule, "resources")) {
 		switch name, below, isSub := strings.Cut(resource, "/"); {
 		case name == "*" && one.Old.Group != one.Successor.Group || IsComputed(resource):
-			f.Note(place, "may grant access to %s by %s: add a rule for %s", nameOf(one.Old), shown(resource), nameOf(one.Successor))
+			f.Warn(place, "may grant access to %s by %s: add a rule for %s", nameOf(one.Old), shown(resource), nameOf(one.Successor))
 			return
 		case name == one.Old.Plural && isSub:
 			resources = append(resources, one.Successor.Plural+"/"+below)
@@ -160,13 +160,13 @@ func (f *roleFile) repeat(rules, rule *yaml.Node, one layout.Succession) {
 	last := lastLine(rule)
 	if rules.Style&yaml.FlowStyle != 0 || slices.ContainsFunc(f.lines[rule.Line-1:last], IsTemplate) ||
 		!endsIn(rule, f.lines) {
-		f.Note(place, "grants access to %s, in a way that is not edited: add the same rule for %s", nameOf(one.Old),
+		f.Warn(place, "grants access to %s, in a way that is not edited: add the same rule for %s", nameOf(one.Old),
 			nameOf(one.Successor))
 		return
 	}
 	text, err := f.written(rules, rule, one.Successor.Group, resources)
 	if err != nil {
-		f.Note(place, "grants access to %s, and cannot be repeated (%v): add the same rule for %s", nameOf(one.Old), err,
+		f.Warn(place, "grants access to %s, and cannot be repeated (%v): add the same rule for %s", nameOf(one.Old), err,
 			nameOf(one.Successor))
 		return
 	}

@@ -76,7 +76,7 @@ func (s *documents) compareGenerated(file string, before, after schema) error {
 		}
 	}
 	if len(unnamed) > 0 {
-		s.Note(file, "objects may lose fields that no schema names: the schema of %s keeps them in %s, and the one that is "+
+		s.Warn(file, "objects may lose fields that no schema names: the schema of %s keeps them in %s, and the one that is "+
 			"generated for %s drops them. The marker +kubebuilder:pruning:PreserveUnknownFields keeps them there", version,
 			strings.Join(unnamed, ", "), after.version)
 	}
@@ -85,7 +85,7 @@ func (s *documents) compareGenerated(file string, before, after schema) error {
 			"this: %s", version, after.version, strings.Join(loosened, ", "))
 	}
 	if tightened := is.Loosened(after.version, was, version); len(tightened) > 0 {
-		s.Note(file, "objects that the schema of %s accepts may be refused in %s, because the one that is generated for it is "+
+		s.Warn(file, "objects that the schema of %s accepts may be refused in %s, because the one that is generated for it is "+
 			"stricter: %s", version, after.version, strings.Join(tightened, ", "))
 	}
 	return nil

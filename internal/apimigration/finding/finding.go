@@ -16,6 +16,9 @@ type Finding struct {
 	// Where is a file, with a line where one is known; empty for what has no file.
 	Where string `yaml:"place" json:"place"`
 	Text  string `yaml:"text" json:"text"`
+	// AtRunTime: what may go wrong shows when the operator or an API server works with objects. No compiler and no generator
+	// reports it.
+	AtRunTime bool `yaml:"atRunTime,omitempty" json:"atRunTime,omitempty"`
 }
 
 // String is the finding for a person.
@@ -30,12 +33,17 @@ type Report struct {
 
 // Note adds a finding.
 func (r *Report) Note(where, format string, args ...any) {
-	r.Findings = append(r.Findings, Finding{where, fmt.Sprintf(format, args...)})
+	r.Findings = append(r.Findings, Finding{Where: where, Text: fmt.Sprintf(format, args...)})
+}
+
+// Warn adds a finding about what may go wrong at run time.
+func (r *Report) Warn(where, format string, args ...any) {
+	r.Findings = append(r.Findings, Finding{Where: where, Text: fmt.Sprintf(format, args...), AtRunTime: true})
 }
 
 // Block adds a blocker.
 func (r *Report) Block(where, format string, args ...any) {
-	r.Blockers = append(r.Blockers, Finding{where, fmt.Sprintf(format, args...)})
+	r.Blockers = append(r.Blockers, Finding{Where: where, Text: fmt.Sprintf(format, args...)})
 }
 
 // Add adds all that another report has.
@@ -44,10 +52,15 @@ func (r *Report) Add(other Report) {
 	r.Blockers = append(r.Blockers, other.Blockers...)
 }
 
-// Distinct sorts findings and drops repetitions. An empty list is not nil: a plan is the same when it is read again.
+// Distinct sorts findings, those about run time first, and drops repetitions. An empty list is not nil: a plan is the same when it is read again.
 func Distinct(list []Finding) []Finding {
 	sorted := append([]Finding{}, list...)
-	slices.SortFunc(sorted, func(a, b Finding) int { return strings.Compare(a.Where+a.Text, b.Where+b.Text) })
+	slices.SortFunc(sorted, func(a, b Finding) int {
+		if a.AtRunTime != b.AtRunTime {
+			return map[bool]int{true: -1, false: 1}[a.AtRunTime]
+		}
+		return strings.Compare(a.Where+a.Text, b.Where+b.Text)
+	})
 	return slices.Compact(sorted)
 }
 

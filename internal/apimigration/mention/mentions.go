@@ -139,7 +139,11 @@ func (s *Reader) report(seen sightings) []finding.Finding {
 			if alike > 0 {
 				text += "; so do " + strconv.Itoa(alike) + " more files of its folder"
 			}
-			found.Note(file+":"+strconv.Itoa(lines[0]), what+"%s", s.Old.Name(), text)
+			add := found.Note
+			if strings.Contains(what, ": ") && !strings.HasSuffix(file, "_test.go") { // it says what goes wrong
+				add = found.Warn
+			}
+			add(file+":"+strconv.Itoa(lines[0]), what+"%s", s.Old.Name(), text)
 		}
 	}
 	return found.Findings

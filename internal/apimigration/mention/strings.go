@@ -75,7 +75,11 @@ func (s *stringReader) reportStringsOf(file *project.File, isOtherVersion bool) 
 		}
 		name := nameAbove(above)
 		if advice := s.adviceOn(name, value); advice != "" && !isOtherVersion {
-			s.Note(s.Project.Place(literal.Pos()), "%q %s", shortened(value), advice)
+			add := s.Note
+			if isCarried(name, value) {
+				add = s.Warn
+			}
+			add(s.Project.Place(literal.Pos()), "%q %s", shortened(value), advice)
 		}
 		if strings.Contains(strings.ToLower(name+value), "finalizer") && !slices.Contains(s.finalizers, value) {
 			s.finalizers = append(s.finalizers, value)
@@ -167,6 +171,12 @@ func nameAbove(above []ast.Node) string {
 		}
 	}
 	return ""
+}
+
+// isCarried reports whether objects in clusters carry a string, or a lock has it as its name.
+func isCarried(name, value string) bool {
+	all := strings.ToLower(name + " " + value)
+	return strings.Contains(all, "finalizer") || strings.Contains(all, "leaderelection")
 }
 
 // adviceOn says what hangs on a string.

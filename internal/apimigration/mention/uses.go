@@ -76,7 +76,7 @@ func (s *Reader) Use(file *project.File, use ast.Expr, d *split.Declaration,
 	} else if why == "" {
 		why = "it does not match objects, ownerReferences and requests that say " + other + s.advice()
 	}
-	return []finding.Finding{{Where: s.Project.Place(use.Pos()),
+	return []finding.Finding{{Where: s.Project.Place(use.Pos()), AtRunTime: !file.Test,
 		Text: fmt.Sprintf("%s %s: %s", s.textOf(file, use), still, why)}}
 }
 

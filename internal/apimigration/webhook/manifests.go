@@ -82,7 +82,7 @@ func (s *hooks) leave(name, text string) {
 			fmt.Fprintf(&paths, ", %s instead of %s", moved[from], from)
 		}
 	}
-	s.Note(name, "left as it is, as you have asked (--leave): change what it says of webhooks and admission policies of %s by "+
+	s.Warn(name, "left as it is, as you have asked (--leave): change what it says of webhooks and admission policies of %s by "+
 		"hand%s. The rule of a webhook lists the version alone that its handler decodes, with matchPolicy Equivalent",
 		strings.Join(s.Request.Kinds, ", "), paths.String())
 }
@@ -142,7 +142,7 @@ func (s *hooks) reportUnreadable(name, text string, reason error) {
 		}
 	}
 	if len(s.Blockers) == blockers && len(s.movedPaths()) > 0 && strings.Contains(text, s.Old.Group) {
-		s.Note(name, "cannot be read (%v): if it has rules of webhooks of %s, they have to list "+
+		s.Warn(name, "cannot be read (%v): if it has rules of webhooks of %s, they have to list "+
 			"%s", reason, strings.Join(s.Request.Kinds, ", "), s.namedByPath())
 	}
 }
@@ -196,7 +196,7 @@ func (m *manifest) embedded(node *yaml.Node) {
 		}
 	}
 	if len(m.movedPaths()) > 0 && strings.Contains(node.Value, m.Old.Version) {
-		m.Note(place, "has the rule of a webhook in a string, which is not edited: if it is one of %s, the rule has to list "+
+		m.Warn(place, "has the rule of a webhook in a string, which is not edited: if it is one of %s, the rule has to list "+
 			"%s", strings.Join(m.Request.Kinds, ", "), m.namedByPath())
 	}
 }
@@ -282,7 +282,7 @@ func (m *manifest) patch(node *yaml.Node) {
 		!m.saysOld(value) || len(m.served.servers) == 0 {
 		return
 	}
-	m.Note(m.place(node), "patches the versions of a webhook's rule by its place: if it is one "+
+	m.Warn(m.place(node), "patches the versions of a webhook's rule by its place: if it is one "+
 		"of %s, the rule has to list %s", strings.Join(m.Request.Kinds, ", "), m.namedByPath())
 }
 

@@ -33,7 +33,7 @@ func (m *manifest) matched(node *yaml.Node) {
 		}
 		place := m.place(rules)
 		if len(m.Successions) > 0 {
-			m.Note(place, "matches %s of %s: the new resource needs a rule of its own, and its objects are not checked "+
+			m.Warn(place, "matches %s of %s: the new resource needs a rule of its own, and its objects are not checked "+
 				"without it", strings.Join(m.Request.Kinds, ", "), m.Old.Name())
 			continue
 		}

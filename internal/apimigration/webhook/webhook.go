@@ -63,13 +63,13 @@ func Change(ctx context.Context, l *layout.Layout, before changeset.Set) (change
 func (s *hooks) noteIdle() {
 	for place, name := range s.served.idle {
 		if s.Request.Old == request.OldRemove {
-			s.Note(place, "%s sets up webhooks, and no code of this project calls it: it goes to %s, and what sends to them "+
+			s.Warn(place, "%s sets up webhooks, and no code of this project calls it: it goes to %s, and what sends to them "+
 				"follows. If another project calls it, that one has to call the one of %s before its manifests change; "+
 				"otherwise nothing serves these webhooks, and with failurePolicy Fail every request is refused", name,
 				s.Version, s.Version)
 			continue
 		}
-		s.Note(place, "%s sets up webhooks, and no code of this project calls it: what sends to them stays on %s. If "+
+		s.Warn(place, "%s sets up webhooks, and no code of this project calls it: what sends to them stays on %s. If "+
 			"another project calls it, plan that one too, and let the paths and rules follow there", name,
 			s.name(layout.OldPackage))
 	}
@@ -300,7 +300,7 @@ func (s *hooks) record(where string, e entry, v verdict) {
 	switch {
 	case len(v.rules) == 0:
 	case v.group != "":
-		s.Note(where, "is for the new kind from now on, and the old kind has no such webhook: apply it together with the "+
+		s.Warn(where, "is for the new kind from now on, and the old kind has no such webhook: apply it together with the "+
 			"operator that serves the new kind, and not before. An entry for the old kind that is left in a cluster makes "+
 			"API servers refuse every change of old objects")
 	default:
