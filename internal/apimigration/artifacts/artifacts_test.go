@@ -18,10 +18,16 @@ import (
 // emptyLayout is the layout for a version in a folder that declares nothing.
 func emptyLayout(t *testing.T, w *project.Workspace, dir string) *layout.Layout {
 	t.Helper()
+	return emptyLayoutTo(t, w, dir, "cache.example.com/v2")
+}
+
+// emptyLayoutTo is emptyLayout for another new version.
+func emptyLayoutTo(t *testing.T, w *project.Workspace, dir, to string) *layout.Layout {
+	t.Helper()
 	old := &project.Version{Group: "cache.example.com", Version: "v1",
 		Package: &project.Package{Path: "example.com/x/" + dir, Dir: dir}}
 	l, _, err := layout.Decide(&project.Project{Root: w.Root, Workspace: w}, old,
-		request.Request{To: "cache.example.com/v2", Old: request.OldKeep})
+		request.Request{To: to, Old: request.OldKeep})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,13 +5,11 @@ package artifacts
 
 import (
 	"bytes"
-	"fmt"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/makefile"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
@@ -19,9 +17,11 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
 
-// codeGenerators finds the programs of k8s.io/code-generator and of kube-openapi, and its scripts, in a command.
+// codeGenerators finds the programs of k8s.io/code-generator and of kube-openapi, their scripts, and the images of
+// kube-code-generator with their variables, in a command.
 var codeGenerators = regexp.MustCompile(`\b(client|lister|informer|applyconfiguration|conversion|defaulter|openapi)-gen\b|` +
-	`\bgenerate-(internal-)?groups\.sh\b|\bkube_codegen\.sh\b`)
+	`\bgo-to-protobuf\b|\bgenerate-(internal-)?groups\.sh\b|\bkube_codegen\.sh\b|` +
+	`\bkube-code-generator\b|\bGROUPS_VERSION=|\bGENERATION_TARGETS=`)
 
 // ownGenerators are the project's targets and scripts that run those programs.
 func (s *documents) ownGenerators() []string {
@@ -69,33 +69,6 @@ func (s *documents) generatorScripts() []string {
 		content, err := tree.ReadIfThere(s.Project.Root, file)
 		return err != nil || !codeGenerators.Match(content)
 	})
-}
-
-// noteVersionLists finds the versions that commands list for generators, as cache:v1 or --input cache/v1.
-func (s *documents) noteVersionLists() {
-	dir := s.Dir(layout.OldPackage)
-	words := regexp.QuoteMeta(s.GroupWord()) + "|" + regexp.QuoteMeta(path.Base(path.Dir(dir)))
-	lists := regexp.MustCompile(`(^|[\s"'=/])((` + words + `)(:(v\w+,)*|/)` + regexp.QuoteMeta(s.Old.Version) + `)\b`)
-	isNew := regexp.MustCompile(`[:,/]` + regexp.QuoteMeta(s.Version) + `\b`)
-	names := append(s.generatorScripts(), updateScript)
-	for _, module := range s.Project.Workspace.Modules {
-		names = append(names, path.Join(module.Dir, "Makefile"))
-	}
-	for _, name := range names {
-		content, err := tree.ReadIfThere(s.Project.Root, name)
-		if err != nil || !codeGenerators.Match(content) {
-			continue
-		}
-		for i, line := range strings.Split(string(content), "\n") {
-			found := lists.FindStringSubmatch(line)
-			isOption := found != nil && (strings.Contains(found[2], ":") || strings.Contains(line, "--input") ||
-				codeGenerators.MatchString(line))
-			if !isOption || isNew.MatchString(line) || strings.HasPrefix(strings.TrimSpace(line), "#") {
-				continue
-			}
-			s.Note(fmt.Sprintf("%s:%d", name, i+1), "generates code for %s: add %s before it runs again", found[2], s.Version)
-		}
-	}
 }
 
 // namesInSchemas reports whether a file that openapi-gen has written describes types of the old version: it names them

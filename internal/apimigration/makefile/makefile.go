@@ -47,6 +47,30 @@ func JoinLines(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\\\n", " ")
 }
 
+// Statement is a command, an assignment or a rule, with the lines that it goes on in.
+type Statement struct {
+	Lines []string
+	First int // the number of its first line, from 1
+}
+
+// Text is the whole of it on one line.
+func (s Statement) Text() string { return strings.Join(s.Lines, " ") }
+
+// Statements are those of a Makefile or of a shell script. Their lines stand without the backslashes that join them.
+func Statements(text string) []Statement {
+	var all []Statement
+	goesOn := false
+	for i, line := range strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n") {
+		if !goesOn {
+			all = append(all, Statement{First: i + 1})
+		}
+		line, goesOn = strings.CutSuffix(line, `\`)
+		last := &all[len(all)-1]
+		last.Lines = append(last.Lines, line)
+	}
+	return all
+}
+
 // Assignments are the values of variables. If one is set several times, the last value counts.
 func Assignments(text string) map[string]string {
 	values := map[string]string{}

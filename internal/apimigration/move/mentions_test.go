@@ -139,8 +139,8 @@ func TestVersionsThatCommandsListForGeneratorsAreFindings(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"Makefile:2: generates code for cache/v1: add v1beta2 before it runs again",
-		"hack/update-codegen.sh:2: generates code for cache:v1alpha1,v1: add v1beta2 before it runs again",
+		"Makefile:2: generates code for cache/v1: add cache/v1beta2 before it runs again",
+		"hack/update-codegen.sh:2: generates code for cache:v1alpha1,v1: add cache:v1beta2 before it runs again",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
