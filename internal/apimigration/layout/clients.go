@@ -280,16 +280,12 @@ func (c *clients) getterOf(name string) string {
 
 // useOfPackage is about a name of a package for the version.
 func (c *clients) useOfPackage(use clientUse, selector *ast.SelectorExpr, object types.Object) clientUse {
-	elements := strings.Split(object.Pkg().Path(), "/")
 	next := map[string]string{c.Old.Version: c.Version}
 	if c.Group != c.Old.Group {
 		next[c.FolderName(OldPackage)] = c.FolderName(NewPackage)
 		next[GroupLabel(c.Old.Group, "")] = GroupLabel(c.Group, "")
 	}
-	for i, element := range elements {
-		elements[i] = cmp.Or(next[element], element)
-	}
-	there := strings.Join(elements, "/")
+	there := replaceBelow(c.Project.Workspace.Modules, object.Pkg().Path(), next)
 	use.instead = object.Name() + " of " + there
 	if there == object.Pkg().Path() {
 		use.instead = object.Name() + " of the new client"
@@ -300,6 +296,21 @@ func (c *clients) useOfPackage(use clientUse, selector *ast.SelectorExpr, object
 		use.follows, use.ClientUse = true, ClientUse{Selector: selector, Package: there}
 	}
 	return use
+}
+
+// replaceBelow replaces elements of an import path, but none of its module's path, which may be called after the group.
+func replaceBelow(modules []project.Module, importPath string, next map[string]string) string {
+	root := ""
+	for _, module := range modules {
+		if strings.HasPrefix(importPath, module.Path+"/") && len(module.Path) > len(root) {
+			root = module.Path
+		}
+	}
+	elements := strings.Split(importPath[len(root):], "/")
+	for i, element := range elements {
+		elements[i] = cmp.Or(next[element], element)
+	}
+	return root + strings.Join(elements, "/")
 }
 
 // ownerOf is the type of which a selector names a method; nil for fields.
