@@ -177,7 +177,7 @@ func (s *copying) install() CopyStep {
 		if files := s.created[one.Old.Kind].Files; len(files) == 0 {
 			step.ByHand = "its manifest is in another repository: write it after the old one, and apply it."
 		} else {
-			step.Commands = append(step.Commands, "kubectl apply -f "+files[0])
+			step.Commands = append(step.Commands, "kubectl apply --server-side -f "+files[0])
 		}
 		step.Commands = append(step.Commands, "kubectl wait --for=condition=Established --timeout=1m crd/"+name)
 	}

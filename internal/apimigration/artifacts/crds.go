@@ -90,6 +90,7 @@ func (s *documents) createCRD(ctx context.Context, one *layout.Succession, manif
 	for _, note := range outcome.Notes {
 		s.Note(manifest.File, "%s", note)
 	}
+	s.noteSize(name, "", outcome.Text)
 	created := s.created[one.Old.Kind]
 	created.Files = append(created.Files, name)
 	for _, field := range missing {

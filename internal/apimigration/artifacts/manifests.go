@@ -9,6 +9,7 @@ package artifacts
 import (
 	"context"
 	"errors"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -240,6 +241,18 @@ func (s *documents) reportUnread(folder changeset.Folder, manifests []project.Ma
 	return nil
 }
 
+// noteSize says which CRDs of a manifest become too large for a client-side apply.
+func (s *documents) noteSize(file, before, after string) {
+	was, sizes := crd.TooLargeToApply(file, before), crd.TooLargeToApply(file, after)
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		if _, ok := was[name]; !ok {
+			s.Note(file, "%s has %d bytes as JSON: kubectl apply keeps it in an annotation too, and API servers refuse more than "+
+				"%d bytes of annotations. Use kubectl apply --server-side (or kubectl create and kubectl replace), or shorten the "+
+				"descriptions (crd:maxDescLen=0 of controller-gen)", name, sizes[name], crd.AnnotationLimit)
+		}
+	}
+}
+
 // takeManifests records the changes.
 func (s *documents) takeManifests(from *crd.Change) {
 	for _, note := range from.Notes {
@@ -252,6 +265,9 @@ func (s *documents) takeManifests(from *crd.Change) {
 		}
 		if file.NewPath != file.OldPath {
 			s.Changes[file.OldPath] = &changeset.Change{Why: "is called " + file.NewPath + " now"}
+		}
+		if !file.Refers {
+			s.noteSize(file.NewPath, file.Before, file.After)
 		}
 		if known := s.Known(file.NewPath); known != nil {
 			why = known.Why

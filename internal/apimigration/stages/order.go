@@ -40,7 +40,7 @@ func (p *planner) stageStore() Stage {
 		Gate: fmt.Sprintf(
 			`test "$(kubectl get customresourcedefinition %s -o jsonpath='{.spec.versions[?(@.storage==true)].name}')" = %s`, p.crd.Name, p.To,
 		),
-		Back: fmt.Sprintf("kubectl apply -f a-add.yaml. Objects that were written meanwhile are stored in %s and "+
+		Back: fmt.Sprintf(applies+"a-add.yaml. Objects that were written meanwhile are stored in %s and "+
 			"stay readable; to go back further than stage A, run kube-migrator migrate %s first.",
 			p.To, p.crd.Name),
 	}
@@ -82,7 +82,7 @@ func (p *planner) stageUnserve() Stage {
 			"version, and its audit log say who does.", p.From),
 		Manifest: p.unserve.text,
 		Gate:     p.owned(" --remove"),
-		Back:     "kubectl apply -f b-store.yaml: " + p.From + " is served again.",
+		Back:     applies + "b-store.yaml: " + p.From + " is served again.",
 	})
 	s.Commands = append(s.Commands, p.retire(" --unserve")) // it moves what was written until then
 	return s
@@ -95,16 +95,20 @@ func (p *planner) stageRemove() Stage {
 		Manifest: p.remove.text,
 		Gate: fmt.Sprintf(`test "$(kubectl get customresourcedefinition %s -o jsonpath='{.spec.versions[*].name} {.status.storedVersions}')" = '%s ["%s"]'`,
 			p.crd.Name, strings.Join(p.remove.crd.Versions(), " "), p.To),
-		Back: fmt.Sprintf("kubectl apply -f e-unserve.yaml; b-store.yaml serves %s too.", p.From),
+		Back: fmt.Sprintf(applies+"e-unserve.yaml; b-store.yaml serves %s too.", p.From),
 	})
 	// with the last proof; what is shipped then says the same
 	s.Commands = slices.Insert(s.Commands, 0, p.retire(" --remove"))
 	return s
 }
 
+// applies is the command before the name of a manifest. A CRD may be too large for the annotation of a client-side apply.
+// A field manager that has written the versions, such as kube-migrator's retire, does not count: the manifest does.
+const applies = "kubectl apply --server-side --force-conflicts -f "
+
 // ship adds the command that applies the stage's manifest.
 func (p *planner) ship(s Stage) Stage {
-	s.Commands = append(s.Commands, "kubectl apply -f "+s.File())
+	s.Commands = append(s.Commands, applies+s.File())
 	return s
 }
 
