@@ -36,7 +36,13 @@ func Commands(l *layout.Layout, changes changeset.Set) ([]string, finding.Report
 // command is known is a finding.
 func (s *documents) commands() []string {
 	list := []string{}
-	if files := s.leftToGenerators(); len(files) > 0 {
+	files := s.leftToGenerators()
+	for _, folder := range s.leftToDeepCopyGen() {
+		if !slices.Contains(files, folder) {
+			files = append(files, folder)
+		}
+	}
+	if len(files) > 0 {
 		found := s.generators()
 		for _, command := range s.ownGenerators() {
 			if !slices.Contains(found, command) {
@@ -93,6 +99,40 @@ func (s *documents) leftToGenerators() []string {
 	slices.Sort(folders)
 	return slices.Compact(folders)
 }
+
+// leftToDeepCopyGen lists the folders of DeepCopy methods that change although deepcopy-gen writes them in this project:
+// apply writes what controller-gen would.
+func (s *documents) leftToDeepCopyGen() []string {
+	var files []string
+	if s.Old.Package == nil || !slices.ContainsFunc(s.Old.Package.Files, func(f *project.File) bool {
+		return path.Base(f.Path) == project.DeepCopyFile && source.Generator(f.Source) == deepCopyGen
+	}) {
+		return nil
+	}
+	for name, change := range s.Changes {
+		before, err := tree.ReadIfThere(s.Project.Root, name)
+		if err == nil && path.Base(name) == project.DeepCopyFile && !bytes.Equal(before, change.Content) &&
+			(before == nil || source.Generator(before) == deepCopyGen) {
+			files = append(files, name)
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	slices.Sort(files)
+	others := ""
+	if len(files) > 1 {
+		others = ", like " + strings.Join(files[1:], ", ")
+	}
+	s.Note(files[0], "is written in the form of controller-gen%s, but deepcopy-gen is the project's generator: run that", others)
+	for i, file := range files {
+		files[i] = path.Dir(file)
+	}
+	return files
+}
+
+// deepCopyGen is k8s.io/code-generator's program for DeepCopy methods.
+const deepCopyGen = "deepcopy-gen"
 
 // generators finds the project's command: a script of client-gen's users, unless make calls it, then make, then go
 // generate.

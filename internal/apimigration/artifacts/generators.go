@@ -19,7 +19,7 @@ import (
 
 // codeGenerators finds the programs of k8s.io/code-generator and of kube-openapi, their scripts, and the images of
 // kube-code-generator with their variables, in a command.
-var codeGenerators = regexp.MustCompile(`\b(client|lister|informer|applyconfiguration|conversion|defaulter|openapi)-gen\b|` +
+var codeGenerators = regexp.MustCompile(`\b(client|lister|informer|applyconfiguration|conversion|deepcopy|defaulter|openapi)-gen\b|` +
 	`\bgo-to-protobuf\b|\bgenerate-(internal-)?groups\.sh\b|\bkube_codegen\.sh\b|` +
 	`\bkube-code-generator\b|\bGROUPS_VERSION=|\bGENERATION_TARGETS=`)
 

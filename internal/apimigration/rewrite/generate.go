@@ -96,7 +96,8 @@ func generateIn(ctx context.Context, workspace *project.Workspace, module projec
 }
 
 // regenerate writes the DeepCopy methods again, where the old version has generated ones, and in packages whose methods
-// name types of the old version: the fields have other types now.
+// name types of the old version: the fields have other types now. A package whose types stay as they are keeps its file,
+// which another generator may have written.
 func (s *editing) regenerate(ctx context.Context, shadow *project.Workspace) error {
 	before, err := tree.ReadIfThere(s.Project.Root, s.Dir(layout.OldPackage)+"/"+project.DeepCopyFile)
 	if err != nil {
@@ -111,6 +112,8 @@ func (s *editing) regenerate(ctx context.Context, shadow *project.Workspace) err
 			}
 			if own == nil {
 				own = before
+			} else if s.keepsTypes(shadow, dir) {
+				continue
 			}
 			header := string(source.GeneratedHeader(own))
 			byHeader[header] = append(byHeader[header], dir)
@@ -123,7 +126,7 @@ func (s *editing) regenerate(ctx context.Context, shadow *project.Workspace) err
 	}
 	for _, pkg := range s.Project.Packages { // after the types that they name have their methods
 		at := slices.IndexFunc(pkg.Files, s.isRegenerated)
-		if pkg == s.Old.Package || at < 0 {
+		if pkg == s.Old.Package || at < 0 || s.keepsTypes(shadow, pkg.Dir) {
 			continue
 		}
 		if err := s.regenerateIn(ctx, shadow, []string{pkg.Dir}, source.GeneratedHeader(pkg.Files[at].Source)); err != nil {
@@ -144,6 +147,45 @@ func (s *editing) regenerateIn(ctx context.Context, shadow *project.Workspace, d
 		}
 	}
 	return nil
+}
+
+// keepsTypes reports whether DeepCopy methods of a package stay as they are: the copy declares the same types, of the
+// same fields, with the same markers for generators.
+func (s *editing) keepsTypes(shadow *project.Workspace, dir string) bool {
+	names := map[string]string{}
+	for _, pkg := range s.Project.Packages {
+		if pkg.Dir == dir && pkg.Types != nil {
+			for _, imported := range pkg.Types.Imports() {
+				names[imported.Path()] = imported.Name()
+			}
+		}
+	}
+	before, err := typesIn(s.Project.Root, dir, names)
+	if err != nil {
+		return false // so that the methods are written again
+	}
+	after, err := typesIn(shadow.Root, dir, names)
+	return err == nil && maps.Equal(before, after)
+}
+
+// typesIn are the types of a package as source.TypesToCopy has them.
+func typesIn(root, dir string, names map[string]string) (map[string]string, error) {
+	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(dir), "*.go"))
+	if err != nil {
+		return nil, fmt.Errorf("list Go files: %w", err)
+	}
+	var texts [][]byte
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") || filepath.Base(name) == project.DeepCopyFile {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("read Go file: %w", err)
+		}
+		texts = append(texts, text)
+	}
+	return source.TypesToCopy(texts, names)
 }
 
 // ownDirs are the packages of the migration that have types.
