@@ -58,6 +58,8 @@ type copying struct {
 type NewCRD struct {
 	// Files are its manifests.
 	Files []string
+	// ShortNames are those that the manifests give it.
+	ShortNames []string
 	// DropsOfStatus are the paths of status, or of fields of it, that Go code writes and the schema of a manifest drops.
 	DropsOfStatus []string
 }
@@ -171,7 +173,7 @@ func (s *copying) fillIn(template string, one layout.Succession) string {
 }
 
 func (s *copying) install() CopyStep {
-	step := CopyStep{Do: "Install the new CRD.", Again: "it changes nothing."}
+	step := CopyStep{Do: "Install the new CRD." + s.sameNames(), Again: "it changes nothing."}
 	for _, one := range s.Successions {
 		name := one.Successor.Plural + "." + one.Successor.Group
 		if files := s.created[one.Old.Kind].Files; len(files) == 0 {
@@ -182,6 +184,29 @@ func (s *copying) install() CopyStep {
 		step.Commands = append(step.Commands, "kubectl wait --for=condition=Established --timeout=1m crd/"+name)
 	}
 	return step
+}
+
+// sameNames says which names both CRDs have, for which kubectl asks one of them only.
+func (s *copying) sameNames() string {
+	var names, full []string
+	for _, one := range s.Successions {
+		if one.Old.Group == one.Successor.Group {
+			continue // then the plurals differ, and short names stay with the old CRD
+		}
+		same := s.created[one.Old.Kind].ShortNames
+		if one.Old.Plural == one.Successor.Plural {
+			same = append([]string{one.Old.Plural}, same...)
+		}
+		if len(same) > 0 {
+			names = append(names, same...)
+			full = append(full, one.Old.Plural+"."+one.Old.Group, one.Successor.Plural+"."+one.Successor.Group)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return " As long as the old one is there too, kubectl get " + strings.Join(names, " and kubectl get ") +
+		" answers for one of the two only: name the resource with its group, " + strings.Join(full, " or ") + "."
 }
 
 func (s *copying) status() CopyStep {

@@ -93,6 +93,11 @@ func (s *documents) createCRD(ctx context.Context, one *layout.Succession, manif
 	s.noteSize(name, "", outcome.Text)
 	created := s.created[one.Old.Kind]
 	created.Files = append(created.Files, name)
+	for _, short := range outcome.CRDs[0].ShortNames() {
+		if !slices.Contains(created.ShortNames, short) {
+			created.ShortNames = append(created.ShortNames, short)
+		}
+	}
 	for _, field := range missing {
 		if top, _, _ := strings.Cut(field.Path, "."); top == "status" && !slices.Contains(created.DropsOfStatus, field.Path) {
 			created.DropsOfStatus = append(created.DropsOfStatus, field.Path)

@@ -135,6 +135,9 @@ func (d *CRD) dropped() []string {
 	return dropped
 }
 
+// ShortNames are what kubectl accepts in place of the plural.
+func (d *CRD) ShortNames() []string { return d.internal.Spec.Names.ShortNames }
+
 // FileName is the name that controller-gen gives the manifest: <group>_<plural>.yaml.
 func (d *CRD) FileName() string {
 	return d.internal.Spec.Group + "_" + d.internal.Spec.Names.Plural + ".yaml"
