@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -267,5 +268,22 @@ func (o *Outcome) Patch(ctx context.Context) ([]byte, error) {
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 {
 		err = nil // they differ
 	}
-	return out, err
+	return diffHeader.ReplaceAllFunc(out, bothSides), err
+}
+
+// diffHeader is the line that begins the patch of a file. Lines of content begin otherwise.
+var diffHeader = regexp.MustCompile(`(?m)^diff --git .*$`)
+
+// bothSides gives a file that is on one side only the name of the other side too, as git does within a repository: git
+// diff --no-index names the side that there is twice.
+func bothSides(line []byte) []byte {
+	names := strings.TrimPrefix(string(line), "diff --git ")
+	middle := len(names) / 2
+	name := names[:middle]
+	if names != name+" "+name {
+		return line
+	}
+	quote := name[:len(name)-len(strings.TrimPrefix(name, `"`))]
+	rest := name[len(quote)+len("a/"):]
+	return []byte("diff --git " + quote + "a/" + rest + " " + quote + "b/" + rest)
 }

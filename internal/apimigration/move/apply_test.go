@@ -6,6 +6,7 @@ package move
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,5 +38,47 @@ func TestAnApplyThatFailsHalfWayLeavesTheTreeAsItWas(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(root, "new")); !os.IsNotExist(err) {
 		t.Error("a folder is left that was not there before")
+	}
+}
+
+func TestAPatchNamesBothSidesOfEachFile(t *testing.T) {
+	t.Parallel()
+	text := []byte("diff --git b/x b/x\n")
+	outcome := &Outcome{
+		Before: map[string][]byte{"changed.go": []byte("diff --git\n"), "gone a/b gone.go": text, "new é.go": nil, "b/new.go": nil},
+		After:  map[string][]byte{"changed.go": text, "gone a/b gone.go": nil, "new é.go": text, "b/new.go": text},
+	}
+	patch, err := outcome.Patch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(patch)) {
+		if strings.HasPrefix(line, "diff ") || strings.HasPrefix(line, "+diff ") {
+			got = append(got, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	want := []string{
+		"diff --git a/b/new.go b/b/new.go", "+diff --git b/x b/x",
+		"diff --git a/changed.go b/changed.go", "+diff --git b/x b/x",
+		"diff --git a/gone a/b gone.go b/gone a/b gone.go",
+		`diff --git "a/new \303\251.go" "b/new \303\251.go"`, "+diff --git b/x b/x",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("headers (-want +got):\n%s", diff)
+	}
+	dir := t.TempDir()
+	for name, content := range outcome.Before {
+		if content != nil {
+			fixture.Write(t, dir, map[string]string{name: string(content)})
+		}
+	}
+	fixture.Write(t, dir, map[string]string{"patch": string(patch)})
+	fixture.Run(t, dir, "git", "init", "--quiet")
+	fixture.Run(t, dir, "git", "apply", "patch")
+	for name, content := range outcome.After {
+		if content != nil && fixture.Read(t, dir, name) != string(content) {
+			t.Errorf("%s: git apply makes %q, want %q", name, fixture.Read(t, dir, name), content)
+		}
 	}
 }
