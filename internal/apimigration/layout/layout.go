@@ -9,7 +9,6 @@
 package layout
 
 import (
-	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -30,7 +29,8 @@ type Layout struct {
 	Old            *project.Version
 	Group, Version string
 	Graph          *split.Graph
-	// Legacy: markers +k8s:deepcopy-gen ask for DeepCopy methods.
+	// Legacy: the marker +k8s:deepcopy-gen of the package asks for DeepCopy methods. That of a type may just name the
+	// interfaces that it has.
 	Legacy bool
 	// Renaming is nil if kinds keep their names.
 	Renaming *Renaming
@@ -101,7 +101,7 @@ func begin(p *project.Project, old *project.Version, asked request.Request) (*de
 		return nil, err
 	}
 	for _, file := range old.Package.Files {
-		d.Legacy = d.Legacy || !file.Generated && bytes.Contains(file.Source, []byte("+k8s:deepcopy-gen"))
+		d.Legacy = d.Legacy || !file.Generated && source.HasPackageMarker(file.Syntax, "+k8s:deepcopy-gen=")
 	}
 	return d, d.placeAll()
 }

@@ -170,7 +170,7 @@ func (s *creation) createDoc(to layout.Home) {
 	}
 	marker := "// +kubebuilder:object:generate=true"
 	if s.Legacy {
-		marker = "// +k8s:deepcopy-gen=package,register"
+		marker = "// +k8s:deepcopy-gen=package"
 	}
 	marker += s.openAPIMarker()
 	parent := s.FolderName(layout.NewPackage)

@@ -71,6 +71,18 @@ func IsMarker(line string) bool {
 	return ok && strings.HasPrefix(strings.TrimLeft(text, " \t"), "+")
 }
 
+// HasPackageMarker reports whether a marker that begins so stands above the package clause of a file.
+func HasPackageMarker(file *ast.File, begin string) bool {
+	for _, group := range file.Comments {
+		if group.End() < file.Package && slices.ContainsFunc(group.List, func(c *ast.Comment) bool {
+			return IsMarker(c.Text) && strings.HasPrefix(strings.TrimSpace(strings.TrimPrefix(c.Text, "//")), begin)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
 // IsDirective reports whether a line of a comment is meant for a program: its words are values, not names.
 func IsDirective(line string) bool { return IsMarker(line) || strings.HasPrefix(line, "//go:") }
 
