@@ -42,13 +42,9 @@ func (s *documents) commands() []string {
 			files = append(files, folder)
 		}
 	}
+	var found []string
 	if len(files) > 0 {
-		found := s.generators()
-		for _, command := range s.ownGenerators() {
-			if !slices.Contains(found, command) {
-				found = append(found, command)
-			}
-		}
+		found = s.generators()
 		s.noteVersionLists()
 		list = append(list, found...)
 		if len(found) == 0 {
@@ -63,9 +59,13 @@ func (s *documents) commands() []string {
 		}
 	}
 	if s.changesGeneratedManifests() {
-		list = append(list, s.makeTargets("manifests")...)
+		for _, command := range s.makersOfCRDs() {
+			if !slices.Contains(list, command) {
+				list = append(list, command)
+			}
+		}
 	}
-	list = append(list, s.writersOfManifests()...)
+	list = s.underCodegen(append(list, s.writersOfManifests()...), found)
 	for _, module := range s.Project.Workspace.Modules {
 		if module.Vendors {
 			list = append(list, inFolder("go -C %s mod vendor", "go mod vendor", module.Dir))
@@ -100,8 +100,8 @@ func (s *documents) leftToGenerators() []string {
 	return slices.Compact(folders)
 }
 
-// leftToDeepCopyGen lists the folders of DeepCopy methods that change although deepcopy-gen writes them in this project:
-// apply writes what controller-gen would.
+// leftToDeepCopyGen lists the folders of DeepCopy methods that change although deepcopy-gen writes them in this
+// project: apply writes what controller-gen would.
 func (s *documents) leftToDeepCopyGen() []string {
 	var files []string
 	if s.Old.Package == nil || !slices.ContainsFunc(s.Old.Package.Files, func(f *project.File) bool {
@@ -134,20 +134,28 @@ func (s *documents) leftToDeepCopyGen() []string {
 // deepCopyGen is k8s.io/code-generator's program for DeepCopy methods.
 const deepCopyGen = "deepcopy-gen"
 
-// generators finds the project's command: a script of client-gen's users, unless make calls it, then make, then go
-// generate.
+// generators finds the project's commands: a script of client-gen's users, unless make calls it, or make generate; and
+// the targets and scripts that run generators. Without any of them it is a target codegen, or go generate.
 func (s *documents) generators() []string {
-	targets := s.makeTargets("generate")
+	list := s.makeTargets("generate")
 	for _, folder := range []string{s.Project.Workspace.ModuleOf(s.Dir(layout.OldPackage)).Dir, "."} {
 		script, err := tree.ReadIfThere(s.Project.Root, path.Join(folder, updateScript))
-		if err == nil && script != nil && (len(targets) == 0 || !s.makefileNames(folder, path.Base(updateScript))) {
-			return []string{inFolder("(cd %s && ./"+updateScript+")", "./"+updateScript, folder)}
+		if err == nil && script != nil && (len(list) == 0 || !s.makefileNames(folder, path.Base(updateScript))) {
+			list = []string{inFolder("(cd %s && ./"+updateScript+")", "./"+updateScript, folder)}
+			break
 		}
 	}
-	if len(targets) > 0 {
-		return targets
+	for _, command := range s.ownGenerators() {
+		if !slices.Contains(list, command) {
+			list = append(list, command)
+		}
 	}
-	var list []string
+	if len(list) == 0 {
+		list = s.codegenTargets()
+	}
+	if len(list) > 0 {
+		return list
+	}
 	for _, module := range s.Project.Workspace.Modules {
 		if slices.ContainsFunc(s.Project.Packages, func(p *project.Package) bool {
 			return s.Project.Workspace.ModuleOf(p.Dir) == module && hasGoGenerate(p)

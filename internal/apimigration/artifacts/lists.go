@@ -14,8 +14,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
-// versionLists finds group and version in commands of generators: cache:v1, cache:v1,v2 and cache/v1, the latter also at
-// the end of a package's path.
+// versionLists finds group and version in commands of generators: cache:v1, cache:v1,v2 and cache/v1, the latter also
+// at the end of a package's path.
 type versionLists struct {
 	*documents
 	old, new *regexp.Regexp

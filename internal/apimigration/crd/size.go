@@ -15,8 +15,8 @@ import (
 // AnnotationLimit is how many bytes API servers allow for the keys and values of all annotations of an object.
 const AnnotationLimit = validation.TotalAnnotationSizeLimitB
 
-// TooLargeToApply returns the CRDs of a file that kubectl apply cannot write without --server-side, because it keeps the
-// whole object in an annotation: the size of each as JSON, in bytes, by its name. What cannot be read is left out.
+// TooLargeToApply returns the CRDs of a file that kubectl apply cannot write without --server-side, because it keeps
+// the whole object in an annotation: the size of each as JSON, in bytes, by its name. What cannot be read is left out.
 func TooLargeToApply(from, file string) map[string]int {
 	sizes := map[string]int{}
 	if len(file) == 0 {

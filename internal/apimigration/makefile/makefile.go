@@ -42,6 +42,39 @@ func EachCommand(text string, do func(target, line string)) {
 	}
 }
 
+// Rule is what a target needs and runs.
+type Rule struct {
+	Needs    []string // targets
+	Commands []string
+}
+
+// Rules are those of a Makefile, by their targets, with values in the place of variables.
+func Rules(text string) map[string]Rule {
+	rules := map[string]Rule{}
+	joined := ownFolder.ReplaceAllString(JoinLines(text), ".")
+	values := Assignments(joined)
+	for line := range strings.Lines(joined) {
+		line = Expand(line, values)
+		if !anyRule.MatchString(line) {
+			continue
+		}
+		targets, needs, _ := strings.Cut(line, ":")
+		needs, _, _ = strings.Cut(strings.TrimPrefix(needs, ":"), "#")
+		needs, _, _ = strings.Cut(needs, ";")
+		for _, target := range strings.Fields(targets) {
+			rule := rules[target]
+			rule.Needs = append(rule.Needs, strings.Fields(strings.ReplaceAll(needs, "|", " "))...)
+			rules[target] = rule
+		}
+	}
+	EachCommand(text, func(target, line string) {
+		rule := rules[target]
+		rule.Commands = append(rule.Commands, line)
+		rules[target] = rule
+	})
+	return rules
+}
+
 // JoinLines puts a command that goes on in the next line on one.
 func JoinLines(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\\\n", " ")

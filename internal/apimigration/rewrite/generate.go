@@ -96,8 +96,8 @@ func generateIn(ctx context.Context, workspace *project.Workspace, module projec
 }
 
 // regenerate writes the DeepCopy methods again, where the old version has generated ones, and in packages whose methods
-// name types of the old version: the fields have other types now. A package whose types stay as they are keeps its file,
-// which another generator may have written.
+// name types of the old version: the fields have other types now. A package whose types stay as they are keeps its
+// file, which another generator may have written.
 func (s *editing) regenerate(ctx context.Context, shadow *project.Workspace) error {
 	before, err := tree.ReadIfThere(s.Project.Root, s.Dir(layout.OldPackage)+"/"+project.DeepCopyFile)
 	if err != nil {
