@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/makefile"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
@@ -71,9 +72,23 @@ func (s *documents) generatorScripts() []string {
 	})
 }
 
-// namesInSchemas reports whether a file that openapi-gen has written describes types of the old version: it names them
-// in strings.
-func (s *documents) namesInSchemas(file *project.File) bool {
-	return source.Generator(file.Source) == "openapi-gen" &&
-		bytes.Contains(file.Source, []byte(`"`+s.Old.Package.Path+"."))
+// readForSchemas returns the packages that openapi-gen has to read too for a file that it has written with names of
+// types of the old version, in strings: those that the types go to. None for any other file.
+func (s *documents) readForSchemas(file *project.File) []string {
+	if source.Generator(file.Source) != "openapi-gen" || !bytes.Contains(file.Source, []byte(`"`+s.Old.Package.Path+".")) {
+		return nil
+	}
+	var read []string
+	for _, d := range s.Graph.Declarations {
+		home := s.HomeOf(d, layout.Importer)
+		if d.What != "type" || home == layout.OldPackage || slices.Contains(read, s.ImportPath(home)) ||
+			!slices.ContainsFunc(d.Names, func(name string) bool {
+				return bytes.Contains(file.Source, []byte(`"`+s.Old.Package.Path+"."+name+`"`))
+			}) {
+			continue
+		}
+		read = append(read, s.ImportPath(home))
+	}
+	slices.Sort(read)
+	return read
 }
