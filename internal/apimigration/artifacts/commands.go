@@ -180,8 +180,7 @@ func (s *documents) makeTargets(target string) []string {
 	rule := regexp.MustCompile(`(?m)^` + target + `\s*:($|[^=])`)
 	var list []string
 	for _, module := range s.Project.Workspace.Modules {
-		if content, err := tree.ReadIfThere(s.Project.Root,
-			path.Join(module.Dir, "Makefile")); err == nil && rule.Match(content) {
+		if text, err := s.makefileIn(module.Dir); err == nil && rule.MatchString(text) {
 			list = append(list, inFolder("make -C %s "+target, "make "+target, module.Dir))
 		}
 	}
@@ -189,8 +188,8 @@ func (s *documents) makeTargets(target string) []string {
 }
 
 func (s *documents) makefileNames(folder, name string) bool {
-	content, err := tree.ReadIfThere(s.Project.Root, path.Join(folder, "Makefile"))
-	return err == nil && bytes.Contains(content, []byte(name))
+	text, err := s.makefileIn(folder)
+	return err == nil && strings.Contains(text, name)
 }
 
 func (s *documents) changesGeneratedManifests() bool {
@@ -211,11 +210,11 @@ func (s *documents) makersOfMissing() []string {
 			name := path.Base(missing)
 			for _, module := range s.Project.Workspace.Modules {
 				folder, own := strings.CutPrefix(missing, module.Path+"/")
-				content, err := tree.ReadIfThere(s.Project.Root, path.Join(module.Dir, "Makefile"))
+				text, err := s.makefileIn(module.Dir)
 				if err != nil || !own {
 					continue
 				}
-				makefile.EachCommand(string(content), func(target, line string) {
+				makefile.EachCommand(text, func(target, line string) {
 					if strings.Contains(line, folder) && !isRemoval.MatchString(line) ||
 						isDouble.MatchString(name) && strings.Contains(target, strings.TrimSuffix(name, "s")) {
 						list = append(list, inFolder("make -C %s "+target, "make "+target, module.Dir))
@@ -243,11 +242,11 @@ func (s *documents) makersOfDoubles() []string {
 				continue
 			}
 			for _, module := range s.Project.Workspace.Modules {
-				content, err := tree.ReadIfThere(s.Project.Root, path.Join(module.Dir, "Makefile"))
+				text, err := s.makefileIn(module.Dir)
 				if err != nil {
 					continue
 				}
-				makefile.EachCommand(string(content), func(target, line string) {
+				makefile.EachCommand(text, func(target, line string) {
 					if strings.Contains(strings.ToLower(line), maker) && !strings.Contains(line, "go install") {
 						list = append(list, inFolder("make -C %s "+target, "make "+target, module.Dir))
 					}

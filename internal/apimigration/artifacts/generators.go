@@ -30,11 +30,11 @@ func (s *documents) ownGenerators() []string {
 	scripts := s.generatorScripts()
 	called := map[string]bool{}
 	for _, module := range s.Project.Workspace.Modules {
-		content, err := tree.ReadIfThere(s.Project.Root, path.Join(module.Dir, "Makefile"))
+		text, err := s.makefileIn(module.Dir)
 		if err != nil {
 			continue
 		}
-		makefile.EachCommand(string(content), func(target, line string) {
+		makefile.EachCommand(text, func(target, line string) {
 			runs := codeGenerators.MatchString(line) && !strings.Contains(line, "go install") && !strings.Contains(line, "go get")
 			for _, script := range scripts {
 				if strings.Contains(line, path.Base(script)) {

@@ -5,7 +5,6 @@ package artifacts
 
 import (
 	"fmt"
-	"path"
 	"regexp"
 	"strings"
 
@@ -47,7 +46,9 @@ func (s *documents) noteVersionLists() {
 		listOf(s.newGroupWords(), s.Version)}
 	names := append(s.generatorScripts(), updateScript)
 	for _, module := range s.Project.Workspace.Modules {
-		names = append(names, path.Join(module.Dir, "Makefile"))
+		if files, err := s.makefilesIn(module.Dir); err == nil {
+			names = append(names, files...)
+		}
 	}
 	for _, name := range names {
 		content, err := tree.ReadIfThere(s.Project.Root, name)

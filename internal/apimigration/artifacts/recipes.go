@@ -43,11 +43,11 @@ func (s *documents) recipes() ([]recipe, error) {
 		}
 	}
 	for _, folder := range folders {
-		content, err := tree.ReadIfThere(s.Project.Root, path.Join(folder, "Makefile"))
+		text, err := s.makefileIn(folder)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, makeRecipes(folder, string(content))...)
+		found = append(found, makeRecipes(folder, text)...)
 	}
 	paths, err := tree.Folder(s.Project.Root).Paths()
 	if err != nil {

@@ -4,7 +4,9 @@
 package artifacts
 
 import (
+	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -18,10 +20,59 @@ import (
 // eachMakefile calls do for the Makefiles next to a go.mod.
 func (s *documents) eachMakefile(do func(module project.Module, text string)) {
 	for _, module := range s.Project.Workspace.Modules {
-		if content, err := tree.ReadIfThere(s.Project.Root, path.Join(module.Dir, "Makefile")); err == nil && content != nil {
-			do(module, string(content))
+		if text, err := s.makefileIn(module.Dir); err == nil && text != "" {
+			do(module, text)
 		}
 	}
+}
+
+// included finds the files that a Makefile includes, as patterns.
+var included = regexp.MustCompile(`(?m)^[ ]*(?:-|s)?include[ \t]+(.+)$`)
+
+// makefilesIn are the Makefile of a folder and the files of the project that it includes, by their paths. Those whose names
+// make computes are not known.
+func (s *documents) makefilesIn(folder string) ([]string, error) {
+	names := []string{path.Join(folder, "Makefile")}
+	for i := 0; i < len(names); i++ {
+		content, err := tree.ReadIfThere(s.Project.Root, names[i])
+		if err != nil {
+			return nil, err
+		}
+		for _, found := range included.FindAllStringSubmatch(makefile.JoinLines(string(content)), -1) {
+			for _, pattern := range strings.Fields(found[1]) {
+				files, err := fs.Glob(os.DirFS(s.Project.Root), path.Join(folder, pattern))
+				if err != nil {
+					continue // it is no pattern
+				}
+				for _, file := range files {
+					if !slices.Contains(names, file) {
+						names = append(names, file)
+					}
+				}
+			}
+		}
+	}
+	return names, nil
+}
+
+// makefileIn is the text of the Makefile of a folder, with what it includes behind it; empty without one.
+func (s *documents) makefileIn(folder string) (string, error) {
+	names, err := s.makefilesIn(folder)
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	for _, name := range names {
+		content, err := tree.ReadIfThere(s.Project.Root, name)
+		if err != nil {
+			return "", err
+		}
+		text.Write(content)
+		if len(content) > 0 && content[len(content)-1] != '\n' {
+			text.WriteByte('\n')
+		}
+	}
+	return text.String(), nil
 }
 
 func makeCommand(target, folder string) string {

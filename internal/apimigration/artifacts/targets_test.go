@@ -37,6 +37,10 @@ func TestTheTargetsThatRunGeneratorsAreListed(t *testing.T) {
 			"CODEGEN_IMAGE := quay.io/slok/kube-code-generator:v1.23.0\nupdate-codegen:\n\t@echo code\n\tdocker run --rm \\\n" +
 				"\t-v $(PWD):/go $(CODEGEN_IMAGE)\ngenerate-crd:\n\tdocker run $(CODEGEN_IMAGE) update-crd.sh\n",
 			nil, []string{"make update-codegen", "make generate-crd"}},
+		"in files that the Makefile includes": {
+			"include make/*.mk\n-include $(MAKE_DIR)/none.mk missing.mk\n", map[string]string{"make/build.mk": "build:\n\tgo build\n",
+				"make/gen.mk": "sinclude make/more/last.mk Makefile\n" + crds, "make/more/last.mk": "clients:\n\tclient-gen --input x"},
+			[]string{"make clients", "make gen-crd"}},
 		"by a name alone": {"update-codegen:\n\t./tools/all.sh\nverify-codegen:\n\t./tools/all.sh --verify\n", nil,
 			[]string{"make update-codegen"}},
 		"for CRDs with controller-gen": {

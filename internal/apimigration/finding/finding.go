@@ -52,7 +52,8 @@ func (r *Report) Add(other Report) {
 	r.Blockers = append(r.Blockers, other.Blockers...)
 }
 
-// Distinct sorts findings, those about run time first, and drops repetitions. An empty list is not nil: a plan is the same when it is read again.
+// Distinct sorts findings, those about run time first, and drops repetitions. An empty list is not nil: a plan is the same
+// when it is read again.
 func Distinct(list []Finding) []Finding {
 	sorted := append([]Finding{}, list...)
 	slices.SortFunc(sorted, func(a, b Finding) int {
