@@ -9,6 +9,7 @@
 package layout
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -29,9 +30,9 @@ type Layout struct {
 	Old            *project.Version
 	Group, Version string
 	Graph          *split.Graph
-	// Legacy: the marker +k8s:deepcopy-gen of the package asks for DeepCopy methods. That of a type may just name the
-	// interfaces that it has.
-	Legacy bool
+	// DeepCopyMarker is the marker +k8s:deepcopy-gen of the package, which asks for DeepCopy methods; empty without one. That
+	// of a type may just name the interfaces that it has.
+	DeepCopyMarker string
 	// Renaming is nil if kinds keep their names.
 	Renaming *Renaming
 	// Successions is empty if a cluster converts between the versions.
@@ -101,7 +102,9 @@ func begin(p *project.Project, old *project.Version, asked request.Request) (*de
 		return nil, err
 	}
 	for _, file := range old.Package.Files {
-		d.Legacy = d.Legacy || !file.Generated && source.HasPackageMarker(file.Syntax, "+k8s:deepcopy-gen=")
+		if !file.Generated {
+			d.DeepCopyMarker = cmp.Or(d.DeepCopyMarker, source.PackageMarker(file.Syntax, "+k8s:deepcopy-gen="))
+		}
 	}
 	return d, d.placeAll()
 }

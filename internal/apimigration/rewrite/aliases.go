@@ -107,7 +107,7 @@ func (s *oldVersion) aliasSpec(d *split.Declaration, spec ast.Spec, keyword toke
 		switch keyword {
 		case token.TYPE:
 			marker := "// +kubebuilder:object:generate=false"
-			if s.Legacy {
+			if s.DeepCopyMarker != "" {
 				marker = "// +k8s:deepcopy-gen=false"
 			}
 			lines = append(lines, head+indent+"//"+indent+marker+indent+"//"+indent+"//go:fix inline"+indent+

@@ -169,8 +169,8 @@ func (s *creation) createDoc(to layout.Home) {
 		}
 	}
 	marker := "// +kubebuilder:object:generate=true"
-	if s.Legacy {
-		marker = "// +k8s:deepcopy-gen=package"
+	if s.DeepCopyMarker != "" {
+		marker = "// " + s.DeepCopyMarker
 	}
 	marker += s.openAPIMarker()
 	parent := s.FolderName(layout.NewPackage)
@@ -179,7 +179,7 @@ func (s *creation) createDoc(to layout.Home) {
 	}
 	text := licence + marker + "\n\n// Package " + path.Base(s.Dir(to)) +
 		" contains types and functions used by API definitions in the\n// " + parent + " package\n"
-	if s.Legacy && s.Group == s.Old.Group {
+	if s.DeepCopyMarker != "" && s.Group == s.Old.Group {
 		text += "// +groupName=" + s.Group + "\n"
 	}
 	name := s.Dir(to) + "/doc.go"

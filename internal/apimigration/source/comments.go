@@ -71,16 +71,17 @@ func IsMarker(line string) bool {
 	return ok && strings.HasPrefix(strings.TrimLeft(text, " \t"), "+")
 }
 
-// HasPackageMarker reports whether a marker that begins so stands above the package clause of a file.
-func HasPackageMarker(file *ast.File, begin string) bool {
+// PackageMarker is the marker that begins so and stands above the package clause of a file; empty without one.
+func PackageMarker(file *ast.File, begin string) string {
 	for _, group := range file.Comments {
-		if group.End() < file.Package && slices.ContainsFunc(group.List, func(c *ast.Comment) bool {
-			return IsMarker(c.Text) && strings.HasPrefix(strings.TrimSpace(strings.TrimPrefix(c.Text, "//")), begin)
-		}) {
-			return true
+		for _, comment := range group.List {
+			text := strings.TrimSpace(strings.TrimPrefix(comment.Text, "//"))
+			if group.End() < file.Package && IsMarker(comment.Text) && strings.HasPrefix(text, begin) {
+				return text
+			}
 		}
 	}
-	return false
+	return ""
 }
 
 // IsDirective reports whether a line of a comment is meant for a program: its words are values, not names.
