@@ -81,10 +81,10 @@ func TestAClusterFollowsInStagesEachBehindAGate(t *testing.T) {
 	}{
 		{"A", "v1", []string{"v2 served", "v1 served storage"}, "kube-migrator retire " + configCRD +
 			" --version v2 --unserve --remove"},
-		{"B", "v1 v2", []string{"v2 served storage", "v1 served"}, "kubectl apply -f a-add.yaml"},
+		{"B", "v1 v2", []string{"v2 served storage", "v1 served"}, "kubectl apply --server-side --force-conflicts -f a-add.yaml"},
 		{"C", "v2", []string{"v2 served storage", "v1 served"}, ""},
 		{"D", "v2", []string{"v2 served storage", "v1 served"}, ""},
-		{"E", "v2", []string{"v2 served storage", "v1"}, "kubectl apply -f b-store.yaml"},
+		{"E", "v2", []string{"v2 served storage", "v1"}, "kubectl apply --server-side --force-conflicts -f b-store.yaml"},
 		{"F", "v2", []string{"v2 served storage"}, ""},
 	}
 	for i, stage := range user.stages {
