@@ -18,7 +18,7 @@ import (
 )
 
 func main() {
-	if os.Getenv("GOGC") == "" { // a project of 120 packages with its types: 480 MiB instead of 670, for 8 % more CPU
+	if os.Getenv("GOGC") == "" { // a project of 139 packages: 427 MiB instead of 662, for 6 s more CPU
 		debug.SetGCPercent(25)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
