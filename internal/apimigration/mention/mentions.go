@@ -140,7 +140,7 @@ func (s *Reader) report(seen sightings) []finding.Finding {
 				text += "; so do " + strconv.Itoa(alike) + " more files of its folder"
 			}
 			add := found.Note
-			if strings.Contains(what, ": ") && !strings.HasSuffix(file, "_test.go") { // it says what goes wrong
+			if what != mentionWebhook && strings.Contains(what, ": ") && !strings.HasSuffix(file, "_test.go") { // it says what goes wrong
 				add = found.Warn
 			}
 			add(file+":"+strconv.Itoa(lines[0]), what+"%s", s.Old.Name(), text)
