@@ -164,17 +164,24 @@ func (p *Project) addProblems(name string, problems []Problem, inTests bool) {
 	}
 }
 
+// importCycle is how the go command calls imports that form a circle.
+const importCycle = "import cycle"
+
+func isOfCircle(one packages.Error) bool {
+	return one.Kind == packages.ListError && strings.Contains(one.Msg, importCycle)
+}
+
 // problemsOf are those of one package. What the go command says about it as a whole repeats what the type checker says
 // about a place, which is clearer, unless it is about imports that form a circle.
 func (p *Project) problemsOf(from *packages.Package) []Problem {
-	const circle, noImport = "import cycle", "could not import "
+	const noImport = "could not import "
 	var placed, general []Problem
 	for _, one := range from.Errors {
 		at, _, hasPlace := strings.Cut(one.Pos, ":")
 		text := strings.ReplaceAll(one.Msg, p.Root+string(filepath.Separator), "")
 		problem := Problem{message: text, Text: text}
 		switch {
-		case one.Kind == packages.ListError && strings.Contains(one.Msg, circle):
+		case isOfCircle(one):
 			placed = append(placed, problem)
 			continue
 		case one.Kind == packages.ListError || !hasPlace:
@@ -183,7 +190,7 @@ func (p *Project) problemsOf(from *packages.Package) []Problem {
 		}
 		problem.File = p.relative(at)
 		problem.Text = strings.ReplaceAll(one.Pos+": ", p.Root+string(filepath.Separator), "") + problem.Text
-		if name, isImport := strings.CutPrefix(one.Msg, noImport); isImport && !strings.Contains(one.Msg, circle) {
+		if name, isImport := strings.CutPrefix(one.Msg, noImport); isImport && !strings.Contains(one.Msg, importCycle) {
 			problem.Missing, _, _ = strings.Cut(name, " ")
 		}
 		if name, isName := strings.CutPrefix(one.Msg, "undefined: "); isName {

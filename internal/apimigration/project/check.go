@@ -45,8 +45,6 @@ type checker struct {
 type node struct {
 	*packages.Package
 	isRoot, fromSource bool
-	visited            bool
-	cyclic             map[string]bool // imports that lead back to the package
 	done               chan struct{}
 }
 
@@ -81,23 +79,18 @@ func (p *Project) load(ctx context.Context, config packages.Config) ([]*packages
 	return roots, nil
 }
 
-// visit adds a package and what it imports, and finds out which ones are checked from their source.
+// visit adds a package and what it imports, and finds out which ones are checked from their source. packages.Load has taken
+// imports away that lead back to the package.
 func (c *checker) visit(pkg *packages.Package) *node {
 	n := c.nodes[pkg.ID]
 	if n != nil {
 		return n
 	}
-	n = &node{Package: pkg, cyclic: map[string]bool{}, done: make(chan struct{}), fromSource: c.isOwn(pkg)}
+	n = &node{Package: pkg, done: make(chan struct{}), fromSource: c.isOwn(pkg)}
 	c.nodes[pkg.ID] = n
-	for name, imported := range pkg.Imports {
-		of := c.visit(imported)
-		if !of.visited {
-			n.cyclic[name] = true
-			continue
-		}
-		n.fromSource = n.fromSource || of.fromSource
+	for _, imported := range pkg.Imports {
+		n.fromSource = c.visit(imported).fromSource || n.fromSource
 	}
-	n.visited = true
 	c.order = append(c.order, n)
 	return n
 }
@@ -172,10 +165,8 @@ func (c *checker) check(ctx context.Context) error {
 		}
 		go func() {
 			defer close(n.done)
-			for name, imported := range n.Imports {
-				if !n.cyclic[name] {
-					<-c.nodes[imported.ID].done
-				}
+			for _, imported := range n.Imports {
+				<-c.nodes[imported.ID].done
 			}
 			turns <- struct{}{}
 			defer func() { <-turns }()
@@ -231,10 +222,10 @@ func (c *checker) importFor(n *node, name string) (*types.Package, error) {
 	switch {
 	case name == "unsafe":
 		return types.Unsafe, nil
+	case imported == nil && slices.ContainsFunc(n.Errors, isOfCircle):
+		return nil, errors.New(importCycle)
 	case imported == nil:
 		return nil, errors.New("it is not known to the go command")
-	case n.cyclic[name]:
-		return nil, errors.New("import cycle")
 	case imported.Types != nil: // from its source
 		return imported.Types, nil
 	}
