@@ -39,7 +39,7 @@ func (s *documents) makefilesIn(folder string) ([]string, error) {
 			return nil, err
 		}
 		for _, found := range included.FindAllStringSubmatch(makefile.JoinLines(string(content)), -1) {
-			for _, pattern := range strings.Fields(found[1]) {
+			for pattern := range strings.FieldsSeq(found[1]) {
 				files, err := fs.Glob(os.DirFS(s.Project.Root), path.Join(folder, pattern))
 				if err != nil {
 					continue // it is no pattern

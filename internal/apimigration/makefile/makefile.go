@@ -61,7 +61,7 @@ func Rules(text string) map[string]Rule {
 		targets, needs, _ := strings.Cut(line, ":")
 		needs, _, _ = strings.Cut(strings.TrimPrefix(needs, ":"), "#")
 		needs, _, _ = strings.Cut(needs, ";")
-		for _, target := range strings.Fields(targets) {
+		for target := range strings.FieldsSeq(targets) {
 			rule := rules[target]
 			rule.Needs = append(rule.Needs, strings.Fields(strings.ReplaceAll(needs, "|", " "))...)
 			rules[target] = rule

@@ -6,13 +6,14 @@ package project
 import (
 	"context"
 	"errors"
-	"fmt"
 	"go/ast"
 	"go/build"
+	"go/importer"
 	"go/parser"
 	"go/scanner"
 	"go/token"
 	"go/types"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,7 +21,6 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/tools/go/gcexportdata"
 	"golang.org/x/tools/go/packages"
 )
 
@@ -35,10 +35,11 @@ type checker struct {
 	nodes   map[string]*node // by the package's ID
 	order   []*node          // each behind those that it imports
 	parsed  map[string]*parsedFile
+	parseMu sync.Mutex // guards parsed
 
-	exportMu sync.Mutex // guards what follows
-	exports  map[string]string
-	imported map[string]*types.Package
+	exports  map[string]string // files with export data, by the path of their package
+	exportMu sync.Mutex        // guards importer
+	importer types.Importer    // of export data
 }
 
 // node is a package on its way.
@@ -66,7 +67,8 @@ func (p *Project) load(ctx context.Context, config packages.Config) ([]*packages
 		return nil, err
 	}
 	c := &checker{root: p.Root, fset: p.Fset, overlay: p.overlay, nodes: map[string]*node{},
-		parsed: map[string]*parsedFile{}, exports: map[string]string{}, imported: map[string]*types.Package{}}
+		parsed: map[string]*parsedFile{}, exports: map[string]string{}}
+	c.importer = importer.ForCompiler(p.Fset, "gc", func(name string) (io.ReadCloser, error) { return os.Open(c.exports[name]) })
 	for _, root := range roots {
 		c.visit(root).isRoot = true
 	}
@@ -235,30 +237,18 @@ func (c *checker) importFor(n *node, name string) (*types.Package, error) {
 func (c *checker) importExport(name string) (*types.Package, error) {
 	c.exportMu.Lock()
 	defer c.exportMu.Unlock()
-	if known := c.imported[name]; known != nil && known.Complete() {
-		return known, nil
-	}
-	file, err := os.Open(c.exports[name])
-	if err != nil {
-		return nil, fmt.Errorf("read export data: %w", err)
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	data, err := gcexportdata.NewReader(file)
-	if err != nil {
-		return nil, fmt.Errorf("read export data: %w", err)
-	}
-	return gcexportdata.Read(data, c.fset, c.imported, name)
+	return c.importer.Import(name)
 }
 
 // parse reads a file once. The variants of a package share what it says.
 func (c *checker) parse(name string) (*ast.File, error) {
-	c.exportMu.Lock()
+	c.parseMu.Lock()
 	file := c.parsed[name]
 	if file == nil {
 		file = &parsedFile{}
 		c.parsed[name] = file
 	}
-	c.exportMu.Unlock()
+	c.parseMu.Unlock()
 	file.once.Do(func() {
 		var content any
 		if text, ok := c.overlay[name]; ok {
