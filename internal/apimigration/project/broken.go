@@ -15,7 +15,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 )
 
-// Broken is a package that does not compile. Its files are read all the same, with types as far as they are known.
+// Broken is a package that does not compile, as far as its types tell: it is not given to the compiler. Its files are read
+// all the same, with types as far as they are known.
 type Broken struct {
 	// Path is how code imports it; that of an external test ends in _test.
 	Path string

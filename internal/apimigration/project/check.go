@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"go/ast"
-	"go/build"
 	"go/importer"
 	"go/parser"
 	"go/scanner"
@@ -32,7 +31,9 @@ type checker struct {
 	root    string // of the project
 	fset    *token.FileSet
 	overlay map[string][]byte
+	roots   map[string]bool  // IDs of the packages that are asked for
 	nodes   map[string]*node // by the package's ID
+	paths   map[string]bool  // of all packages
 	order   []*node          // each behind those that it imports
 	parsed  map[string]*parsedFile
 	parseMu sync.Mutex // guards parsed
@@ -57,7 +58,7 @@ type parsedFile struct {
 
 // metadata is what the go command knows of packages without compiling any.
 const metadata = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
-	packages.NeedDeps | packages.NeedModule | packages.NeedForTest
+	packages.NeedDeps | packages.NeedModule | packages.NeedForTest | packages.NeedEmbedFiles | packages.NeedTypesSizes
 
 // load returns the packages below the folder of a configuration, with syntax, types and what does not compile.
 func (p *Project) load(ctx context.Context, config packages.Config) ([]*packages.Package, error) {
@@ -67,10 +68,14 @@ func (p *Project) load(ctx context.Context, config packages.Config) ([]*packages
 		return nil, err
 	}
 	c := &checker{root: p.Root, fset: p.Fset, overlay: p.overlay, nodes: map[string]*node{},
+		roots: map[string]bool{}, paths: map[string]bool{},
 		parsed: map[string]*parsedFile{}, exports: map[string]string{}}
 	c.importer = importer.ForCompiler(p.Fset, "gc", func(name string) (io.ReadCloser, error) { return os.Open(c.exports[name]) })
 	for _, root := range roots {
-		c.visit(root).isRoot = true
+		c.roots[root.ID] = true
+	}
+	for _, root := range roots {
+		c.visit(root)
 	}
 	if err := c.findExports(config); err != nil {
 		return nil, err
@@ -88,7 +93,9 @@ func (c *checker) visit(pkg *packages.Package) *node {
 	if n != nil {
 		return n
 	}
-	n = &node{Package: pkg, done: make(chan struct{}), fromSource: c.isOwn(pkg)}
+	isRoot := c.roots[pkg.ID]
+	n = &node{Package: pkg, done: make(chan struct{}), isRoot: isRoot, fromSource: isRoot || c.isOwn(pkg)}
+	c.paths[pkg.PkgPath] = true
 	c.nodes[pkg.ID] = n
 	for _, imported := range pkg.Imports {
 		n.fromSource = c.visit(imported).fromSource || n.fromSource
@@ -116,19 +123,19 @@ func (c *checker) findExports(config packages.Config) error {
 			continue
 		}
 		for _, imported := range n.Imports {
-			if of := c.nodes[imported.ID]; !of.fromSource && of.PkgPath != "unsafe" {
+			if of := c.nodes[imported.ID]; !of.fromSource && of.PkgPath != "unsafe" && len(of.CompiledGoFiles) > 0 {
 				names = append(names, of.PkgPath)
 			}
 		}
 	}
-	if len(names) == 0 {
-		return nil
-	}
 	slices.Sort(names)
-	config.Mode, config.Tests = packages.NeedName|packages.NeedExportFile|packages.NeedImports|packages.NeedDeps, false
-	found, err := packages.Load(&config, slices.Compact(names)...)
-	if err != nil {
-		return err
+	var found []*packages.Package
+	if names = slices.Compact(names); len(names) > 0 {
+		config.Mode, config.Tests = packages.NeedName|packages.NeedExportFile|packages.NeedImports|packages.NeedDeps, false
+		var err error
+		if found, err = packages.Load(&config, names...); err != nil {
+			return err
+		}
 	}
 	packages.Visit(found, nil, func(pkg *packages.Package) {
 		if pkg.ExportFile != "" {
@@ -197,7 +204,7 @@ func (c *checker) checkPackage(n *node) {
 		Uses: map[*ast.Ident]types.Object{}, Implicits: map[ast.Node]types.Object{}}
 	config := &types.Config{
 		Importer: importerOf(func(name string) (*types.Package, error) { return c.importFor(n, name) }), Error: n.addError,
-		IgnoreFuncBodies: !n.isRoot, Sizes: types.SizesFor("gc", build.Default.GOARCH),
+		IgnoreFuncBodies: !n.isRoot, Sizes: n.TypesSizes,
 	}
 	if n.Module != nil && n.Module.GoVersion != "" {
 		config.GoVersion = "go" + n.Module.GoVersion
@@ -224,7 +231,7 @@ func (c *checker) importFor(n *node, name string) (*types.Package, error) {
 	switch {
 	case name == "unsafe":
 		return types.Unsafe, nil
-	case imported == nil && slices.ContainsFunc(n.Errors, isOfCircle):
+	case imported == nil && c.paths[name]: // see visit
 		return nil, errors.New(importCycle)
 	case imported == nil:
 		return nil, errors.New("it is not known to the go command")

@@ -25,10 +25,14 @@ func TestWhatDoesNotCompileIsNamedAndTheRestIsChecked(t *testing.T) {
 		"c/c.go":       "package c\n",
 		"c/in_test.go": "package c\n\nimport _ \"example.com/x/d\"\n",
 		"d/d.go":       "package d\n\nimport _ \"example.com/x/c\"\n",
-		"e/e.go":       "package e\n\nimport \"example.com/missing/x\"\n\nvar _ = x.Y\n",
-		"f/f.go":       "package f\n\nvar = 1\n",
-		"g/g.go":       "package g\n\n// K is one.\ntype K struct{}\n",
-		"g/in_test.go": "package g\n\nfunc extra() K { return K{} }\n\nvar Extra = extra\n",
+		"i/i.go":       "package i\n\nimport _ \"example.com/x/j\"\n", "j/j.go": "package j\n\nimport _ \"example.com/x/k\"\n",
+		"k/k.go":          "package k\n\nimport _ \"example.com/x/i\"\n",
+		"api/vendor/v.go": "package vendor\n\nvar X int = \"s\"\n",
+		"m/m.go":          "package m\n\nimport _ \"embed\"\n\n//go:embed none.txt\nvar s string\n",
+		"e/e.go":          "package e\n\nimport \"example.com/missing/x\"\n\nvar _ = x.Y\n",
+		"f/f.go":          "package f\n\nvar = 1\n",
+		"g/g.go":          "package g\n\n// K is one.\ntype K struct{}\n",
+		"g/in_test.go":    "package g\n\nfunc extra() K { return K{} }\n\nvar Extra = extra\n",
 		"g/x_test.go": "package g_test\n\nimport (\n\t\"example.com/x/g\"\n\t\"example.com/x/h\"\n)\n\nfunc f() { h.Take(g.Extra()); " +
 			"var n int = \"x\"; _ = n }\n",
 		"h/h.go": "package h\n\nimport (\n\t\"encoding/json\"\n\n\t\"example.com/x/g\"\n)\n\n// Take takes one.\nfunc Take(k g.K) " +
@@ -48,11 +52,17 @@ func TestWhatDoesNotCompileIsNamedAndTheRestIsChecked(t *testing.T) {
 		"example.com/x/a false: import cycle not allowed: import stack: [example.com/x/a example.com/x/b example.com/x/a] []",
 		"example.com/x/a false: a/a.go:3:10: could not import example.com/x/b (import cycle) []",
 		"example.com/x/a false: a/a.go:5:13: cannot use \"s\" (untyped string constant) as int value in variable declaration []",
+		"example.com/x/api/vendor false: api/vendor/v.go:3:13: cannot use \"s\" (untyped string constant) as int value in variable " +
+			"declaration []",
 		"example.com/x/c true: import cycle not allowed in test: import stack: [example.com/x/c example.com/x/d example.com/x/c] []",
 		"example.com/x/e false: e/e.go:3:8: could not import example.com/missing/x (invalid package name: \"\") [example.com/missing/x]",
 		"example.com/x/f false: f/f.go:3:5: expected 'IDENT', found '=' []",
 		"example.com/x/f false: f/f.go:3:7: expected type, found 1 []",
 		"example.com/x/g_test true: g/x_test.go:8:43: cannot use \"x\" (untyped string constant) as int value in variable declaration []",
+		"example.com/x/i false: import cycle not allowed: import stack: [example.com/x/i example.com/x/j example.com/x/k " +
+			"example.com/x/i] []",
+		"example.com/x/j false: j/j.go:3:10: could not import example.com/x/k (import cycle) []",
+		"example.com/x/m false: pattern none.txt: no matching files found []",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)

@@ -112,7 +112,7 @@ func LoadWith(ctx context.Context, workspace *Workspace, files map[string][]byte
 			Fset: p.Fset, Tests: true, Overlay: p.overlay, BuildFlags: flags,
 		})
 		if err != nil {
-			return nil, fmt.Errorf("load packages: %w", err)
+			return nil, fmt.Errorf("load packages of %s: %w", module.Path, err)
 		}
 		loaded = append(loaded, found...)
 	}
