@@ -179,11 +179,11 @@ func hasGoGenerate(pkg *project.Package) bool {
 func (s *documents) makeTargets(target string) []string {
 	rule := regexp.MustCompile(`(?m)^` + target + `\s*:($|[^=])`)
 	var list []string
-	for _, module := range s.Project.Workspace.Modules {
-		if text, err := s.makefileIn(module.Dir); err == nil && rule.MatchString(text) {
-			list = append(list, inFolder("make -C %s "+target, "make "+target, module.Dir))
+	s.eachMakefile(func(module project.Module, text string) {
+		if rule.MatchString(text) {
+			list = append(list, makeCommand(target, module.Dir))
 		}
-	}
+	})
 	return list
 }
 
@@ -208,19 +208,18 @@ func (s *documents) makersOfMissing() []string {
 	for _, broken := range s.Project.Broken {
 		for _, missing := range s.Project.NotGenerated(broken) {
 			name := path.Base(missing)
-			for _, module := range s.Project.Workspace.Modules {
+			s.eachMakefile(func(module project.Module, text string) {
 				folder, own := strings.CutPrefix(missing, module.Path+"/")
-				text, err := s.makefileIn(module.Dir)
-				if err != nil || !own {
-					continue
+				if !own {
+					return
 				}
 				makefile.EachCommand(text, func(target, line string) {
 					if strings.Contains(line, folder) && !isRemoval.MatchString(line) ||
 						isDouble.MatchString(name) && strings.Contains(target, strings.TrimSuffix(name, "s")) {
-						list = append(list, inFolder("make -C %s "+target, "make "+target, module.Dir))
+						list = append(list, makeCommand(target, module.Dir))
 					}
 				})
-			}
+			})
 		}
 	}
 	slices.Sort(list)
@@ -241,17 +240,13 @@ func (s *documents) makersOfDoubles() []string {
 			if maker == "" || s.Changes[file.Path] == nil {
 				continue
 			}
-			for _, module := range s.Project.Workspace.Modules {
-				text, err := s.makefileIn(module.Dir)
-				if err != nil {
-					continue
-				}
+			s.eachMakefile(func(module project.Module, text string) {
 				makefile.EachCommand(text, func(target, line string) {
 					if strings.Contains(strings.ToLower(line), maker) && !strings.Contains(line, "go install") {
-						list = append(list, inFolder("make -C %s "+target, "make "+target, module.Dir))
+						list = append(list, makeCommand(target, module.Dir))
 					}
 				})
-			}
+			})
 		}
 	}
 	slices.Sort(list)

@@ -29,11 +29,7 @@ func (s *documents) ownGenerators() []string {
 	var list []string
 	scripts := s.generatorScripts()
 	called := map[string]bool{}
-	for _, module := range s.Project.Workspace.Modules {
-		text, err := s.makefileIn(module.Dir)
-		if err != nil {
-			continue
-		}
+	s.eachMakefile(func(module project.Module, text string) {
 		makefile.EachCommand(text, func(target, line string) {
 			runs := codeGenerators.MatchString(line) && !strings.Contains(line, "go install") && !strings.Contains(line, "go get")
 			for _, script := range scripts {
@@ -42,10 +38,10 @@ func (s *documents) ownGenerators() []string {
 				}
 			}
 			if runs {
-				list = append(list, inFolder("make -C %s "+target, "make "+target, module.Dir))
+				list = append(list, makeCommand(target, module.Dir))
 			}
 		})
-	}
+	})
 	for _, script := range scripts {
 		if !called[script] {
 			list = append(list, "./"+shell.Quote(script))

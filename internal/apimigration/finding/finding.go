@@ -57,8 +57,11 @@ func (r *Report) Add(other Report) {
 func Distinct(list []Finding) []Finding {
 	sorted := append([]Finding{}, list...)
 	slices.SortFunc(sorted, func(a, b Finding) int {
-		if a.AtRunTime != b.AtRunTime {
-			return map[bool]int{true: -1, false: 1}[a.AtRunTime]
+		switch {
+		case a.AtRunTime && !b.AtRunTime:
+			return -1
+		case b.AtRunTime && !a.AtRunTime:
+			return 1
 		}
 		return strings.Compare(a.Where+a.Text, b.Where+b.Text)
 	})

@@ -140,13 +140,18 @@ func (s *Reader) report(seen sightings) []finding.Finding {
 				text += "; so do " + strconv.Itoa(alike) + " more files of its folder"
 			}
 			add := found.Note
-			if what != mentionWebhook && strings.Contains(what, ": ") && !strings.HasSuffix(file, "_test.go") { // it says what goes wrong
+			if saysWhatGoesWrong(what) && !strings.HasSuffix(file, "_test.go") {
 				add = found.Warn
 			}
 			add(file+":"+strconv.Itoa(lines[0]), what+"%s", s.Old.Name(), text)
 		}
 	}
 	return found.Findings
+}
+
+// saysWhatGoesWrong reports whether a mention comes with its consequences, see consequencesOf.
+func saysWhatGoesWrong(what string) bool {
+	return strings.HasPrefix(what, mentionGVK) || strings.HasPrefix(what, mentionLiteral+": ")
 }
 
 // mentionsInGo looks into strings and composite literals.

@@ -104,8 +104,12 @@ func (c *checker) visit(pkg *packages.Package) *node {
 	return n
 }
 
-// isOwn reports whether a package lies in the project's folder, and is not a copy of another project's.
+// isOwn reports whether a package lies in the project's folder, and is not a copy of another project's, in a folder vendor
+// or in a module cache that lies there.
 func (c *checker) isOwn(pkg *packages.Package) bool {
+	if of := pkg.Module; of != nil && !of.Main && (of.Replace == nil || of.Replace.Version != "") {
+		return false
+	}
 	for _, file := range slices.Concat(pkg.GoFiles, pkg.CompiledGoFiles) {
 		if within(c.root, file) {
 			return !strings.Contains(filepath.ToSlash(file[len(c.root):]), "/vendor/")
@@ -200,8 +204,10 @@ func (c *checker) checkPackage(n *node) {
 	}
 	n.Fset = c.fset
 	n.Types = types.NewPackage(n.PkgPath, n.Name)
-	n.TypesInfo = &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{},
-		Uses: map[*ast.Ident]types.Object{}, Implicits: map[ast.Node]types.Object{}}
+	if n.isRoot {
+		n.TypesInfo = &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{},
+			Uses: map[*ast.Ident]types.Object{}, Implicits: map[ast.Node]types.Object{}}
+	}
 	config := &types.Config{
 		Importer: importerOf(func(name string) (*types.Package, error) { return c.importFor(n, name) }), Error: n.addError,
 		IgnoreFuncBodies: !n.isRoot, Sizes: n.TypesSizes,
@@ -213,7 +219,7 @@ func (c *checker) checkPackage(n *node) {
 	n.Types.MarkComplete()
 	switch plain := c.nodes[n.PkgPath]; {
 	case !n.isRoot:
-		n.Syntax, n.TypesInfo = nil, nil
+		n.Syntax = nil
 	case plain != nil && plain != n: // which has the same files with types of their own
 		n.TypesInfo = infoOf(n.TypesInfo, slices.DeleteFunc(slices.Clone(n.Syntax), func(file *ast.File) bool {
 			return slices.Contains(plain.CompiledGoFiles, c.fset.Position(file.Package).Filename)

@@ -6,6 +6,7 @@ package project
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -72,4 +73,26 @@ func TestWhatDoesNotCompileIsNamedAndTheRestIsChecked(t *testing.T) {
 	if _, err := Load(ctx, dir); err == nil {
 		t.Error("loaded, although that was cancelled before")
 	}
+}
+
+func TestAModuleThatTheGoCommandRefusesIsNamed(t *testing.T) {
+	t.Parallel()
+	const tools = "module example.com/x/tools\n\ngo 1.21\n\nrequire example.com/x v0.0.0\n\nreplace example.com/x => ../\n"
+	dir := fixture.Folder(t)
+	fixture.Write(t, dir, map[string]string{"go.mod": "module example.com/x\n\ngo 1.24\n", "x.go": "package x\n",
+		"tools/go.mod": tools, "tools/tools.go": "package tools\n\nimport _ \"example.com/x\"\n"})
+	p, err := Load(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Broken) != 1 || p.Broken[0].Path != "example.com/x/tools" || !strings.Contains(p.Broken[0].First(), "go.mod") ||
+		len(p.Packages) != 1 {
+		t.Errorf("%v and %d packages, want that of the module which is understood, and a word about the other one", p.Broken,
+			len(p.Packages))
+	}
+	alone := fixture.Folder(t)
+	fixture.Write(t, alone, map[string]string{"go.mod": strings.Replace(tools, "../", dir, 1), "tools.go": "package tools\n\n" +
+		"import _ \"example.com/x\"\n"})
+	_, err = Load(t.Context(), alone)
+	fixture.WantProblem(t, err, "load packages of example.com/x/tools")
 }

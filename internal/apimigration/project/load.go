@@ -112,7 +112,9 @@ func LoadWith(ctx context.Context, workspace *Workspace, files map[string][]byte
 			Fset: p.Fset, Tests: true, Overlay: p.overlay, BuildFlags: flags,
 		})
 		if err != nil {
-			return nil, fmt.Errorf("load packages of %s: %w", module.Path, err)
+			if err = p.refused(ctx, module, err); err != nil {
+				return nil, err
+			}
 		}
 		loaded = append(loaded, found...)
 	}
@@ -124,6 +126,20 @@ func LoadWith(ctx context.Context, workspace *Workspace, files map[string][]byte
 		return nil, hint.Errorf("go list ./...", "no Go packages in %s", p.Root)
 	}
 	return p, nil
+}
+
+// refused is about a module that the go command refuses, such as one whose go.mod needs an update. Next to others it counts
+// as a package that does not compile, so that no one takes it for code that does not use a version.
+func (p *Project) refused(ctx context.Context, module Module, reason error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	text := strings.Join(strings.Fields(reason.Error()), " ")
+	if len(p.Workspace.Modules) == 1 {
+		return hint.Errorf("go list ./...", "load packages of %s: %s", module.Path, text)
+	}
+	p.Broken = append(p.Broken, Broken{Path: module.Path, Problems: []Problem{{Text: text, message: text}}})
+	return nil
 }
 
 // take keeps each file once: a test variant of a package repeats its files with types of its own.

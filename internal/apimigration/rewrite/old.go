@@ -44,11 +44,21 @@ func (s *oldVersion) editOld() error {
 			continue
 		}
 		q := s.qualifiersOf(s.Old.Package.Types, file, "")
-		edits, why := s.editsOf(file, q)
+		edits := s.references(file, layout.OldPackage, q)
+		if s.Request.Shared == request.SharedOld { // what is exported for the new version
+			edits = append(edits, s.renamings(file)...)
+		}
+		if !file.Test {
+			edits = slices.Concat(edits, s.storageEdits(file, layout.OldPackage), s.deprecations(file),
+				s.definedTypes(file, q),
+				s.aliases(file, q), s.registrations(file), s.registerBeside(file))
+			edits = append(edits, s.acceptOther(s.uses, file, layout.OldPackage, edits)...)
+		}
 		if len(edits) == 0 {
 			continue
 		}
 		text := []byte(wrapped(source.Splice(file.Source, 0, len(file.Source), edits)))
+		why := "goes on without what has moved"
 		if err := s.rewrite(file, text, q, s.removable(file), why); err != nil {
 			return err
 		}
@@ -57,62 +67,6 @@ func (s *oldVersion) editOld() error {
 		}
 	}
 	return nil
-}
-
-// part is what edits of one sort do to a file.
-type part struct {
-	edits []source.Edit
-	why   string
-}
-
-// editsOf are the edits of a file, and what they do to it.
-func (s *oldVersion) editsOf(file *project.File, q *qualifiers) (edits []source.Edit, why string) {
-	old := []source.Edit{}
-	if !file.Test {
-		old = s.aliases(file, q)
-	}
-	var reasons []string
-	for _, one := range s.partsOf(file, q, old) {
-		edits = append(edits, one.edits...)
-		isSeen := slices.ContainsFunc(one.edits, func(e source.Edit) bool { // and not within what has left
-			return !slices.ContainsFunc(old, func(o source.Edit) bool { return o != e && o.From <= e.From && e.To <= o.To })
-		})
-		if isSeen && !slices.Contains(reasons, one.why) {
-			reasons = append(reasons, one.why)
-		}
-	}
-	if !file.Test {
-		if more := s.acceptOther(s.uses, file, layout.OldPackage, edits); len(more) > 0 {
-			edits, reasons = append(edits, more...), append(reasons, "accepts both versions")
-		}
-	}
-	return edits, strings.Join(reasons, "; ")
-}
-
-// partsOf are the edits by what they do. old are those that put old names, or nothing, in the place of what has left.
-func (s *oldVersion) partsOf(file *project.File, q *qualifiers, old []source.Edit) []part {
-	uses := part{s.references(file, layout.OldPackage, q), "uses what is shared"}
-	if s.Request.Shared == request.SharedNewest {
-		uses.why = "uses what has moved"
-	}
-	parts := []part{uses}
-	if s.Request.Shared == request.SharedOld {
-		parts = append(parts, part{s.renamings(file), "names what is exported now"})
-	}
-	if file.Test {
-		return parts
-	}
-	const deprecated = "old names are deprecated"
-	isNothing := func(one source.Edit) bool { return strings.TrimSpace(one.Text) == "" }
-	return append(parts,
-		part{s.storageEdits(file, layout.OldPackage), "the marker of the stored version changes"},
-		part{s.deprecations(file), deprecated},
-		part{s.definedTypes(file, q), "kinds are defined as those of the new version"},
-		part{slices.DeleteFunc(slices.Clone(old), isNothing), deprecated},
-		part{slices.DeleteFunc(slices.Clone(old), func(one source.Edit) bool { return !isNothing(one) }), "some of it has moved"},
-		part{s.registrations(file), "registers what is left"},
-		part{s.registerBeside(file), "registers the new kind"},
-	)
 }
 
 // isEmptied reports whether every declaration has gone and no free comment is left.
