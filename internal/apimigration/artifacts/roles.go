@@ -50,7 +50,11 @@ func Roles(ctx context.Context, l *layout.Layout, before changeset.Set) (changes
 			continue
 		}
 		edited, report := grantInRoles(name, text, s.Successions)
-		if s.Report.Add(report); edited != text && !s.leaves(name) {
+		switch s.Report.Add(report); {
+		case edited == text:
+		case slices.Contains(s.Request.Leave, name):
+			s.Warn(name, "left as it is, as you have asked (--leave): repeat its rules for the old resource for the new one by hand")
+		default:
 			s.Changes[name] = &changeset.Change{Content: []byte(edited), Why: "grants access to the new resource too"}
 		}
 	}
