@@ -51,6 +51,7 @@ var expected = map[string]verdicts{
 	"constraints-differ-conversion-none": {Yes, Yes, Yes, Yes},
 	"field-required":                     {Yes, Yes, No, NotAsked},
 	"field-removed":                      {Yes, Yes, No, NotAsked},
+	"kept-fields-of-a-stored-version":    {Yes, Yes, No, No},
 	"type-changed":                       {Yes, Yes, No, NotAsked},
 	"enum-narrowed":                      {Yes, Yes, No, NotAsked},
 	"pattern-added":                      {Yes, Yes, No, NotAsked},
