@@ -93,17 +93,20 @@ func (q *qualifiers) name(h layout.Home) string {
 	}
 }
 
-// versionInName is a version in the name of an import: v1beta1 in cachev1beta1.
-var versionInName = regexp.MustCompile(`[vV][0-9]+((alpha|beta)[0-9]+)?`)
+// versionInName is a version in the name of an import: v1beta1 in cachev1beta1, v1b1 in cachev1b1.
+var versionInName = regexp.MustCompile(`[vV][0-9]+((alpha|beta|a|b)[0-9]+)?`)
 
-// withVersion is the name of an import for a version: in the place of the version that it says, or behind a name that
-// says none.
+// withVersion is the name of an import for a version: in the place of the version that it says, and as short as that, or
+// behind a name that says none.
 func withVersion(name, version string) string {
-	found := versionInName.FindAllStringIndex(name, -1)
+	found := versionInName.FindAllStringSubmatchIndex(name, -1)
 	if found == nil {
 		return name + version
 	}
 	last := found[len(found)-1]
+	if isShort := last[5]-last[4] == 1; isShort {
+		version = strings.NewReplacer("alpha", "a", "beta", "b").Replace(version)
+	}
 	return name[:last[0]] + name[last[0]:last[0]+1] + version[1:] + name[last[1]:]
 }
 
