@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -143,9 +142,9 @@ func (s *documents) noteReleases() error {
 	}
 	files := map[string][]string{}
 	for _, one := range released {
-		dir := path.Dir(one.File)
-		if s.isOfMovingKind(one.Group, one.Kind) && !slices.Contains(files[dir], path.Base(one.File)) {
-			files[dir] = append(files[dir], path.Base(one.File))
+		name := strings.TrimPrefix(one.File, one.Series+"/")
+		if s.isOfMovingKind(one.Group, one.Kind) && !slices.Contains(files[one.Series], name) {
+			files[one.Series] = append(files[one.Series], name)
 		}
 	}
 	for dir, names := range files {

@@ -75,7 +75,7 @@ func (f Folder) Paths() ([]string, error) {
 	}
 	releases := tree.Releases(paths)
 	paths = slices.DeleteFunc(paths, func(path string) bool {
-		return f.Changes[path] != nil || releases[path] ||
+		return f.Changes[path] != nil || releases[path] != "" ||
 			f.Tracked != nil && !f.Tracked[path]
 	})
 	for path, change := range f.Changes {

@@ -33,6 +33,8 @@ type Manifest struct {
 	Scope    string   `json:"scope"`
 	Versions []string `json:"versions"`
 	Storage  string   `json:"storage"`
+	// Series is the folder that holds a manifest of a release and those of other releases; empty for all others.
+	Series string `json:"-"`
 	// HasStatus reports whether a version has the status subresource.
 	HasStatus bool `json:"-"`
 }
@@ -112,7 +114,7 @@ func (p *Project) readManifests() (current, released []Manifest, err error) {
 	}
 	releases := tree.Releases(files)
 	for _, one := range found {
-		if releases[one.File] {
+		if one.Series = releases[one.File]; one.Series != "" {
 			released = append(released, one)
 		} else {
 			current = append(current, one)
