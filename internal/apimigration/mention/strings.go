@@ -184,7 +184,7 @@ func (s *Reader) adviceOn(name, value string) string {
 	all := strings.ToLower(name + " " + value)
 	switch {
 	case strings.Contains(all, "finalizer"):
-		return "is a finalizer that objects carry: the code for the new kind sets it as well. Choose one that says " +
+		return "is a finalizer: if the code sets it for the new kind, too, choose one that says " +
 			"the new name, and see the plan of the copy"
 	case strings.Contains(strings.ToLower(name), "leaderelection"):
 		return "is the name of a lock: leave it, or two releases of the operator work at the same time"
