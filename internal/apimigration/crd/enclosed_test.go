@@ -338,6 +338,13 @@ func TestPlaceholdersInStringsAreData(t *testing.T) {
 	if diff := cmp.Diff(want, upgraded.Text); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	service := chart[strings.Index(chart, "        service:\n"):strings.Index(chart, "      conversionReviewVersions")]
+	for _, url := range []string{"{{ .Values.url }}", "https://{{ .Values.host }}/convert"} {
+		if _, err := Upgrade(t.Context(), "crd.yaml", strings.Replace(chart, service, "        url: '"+url+"'\n", 1),
+			Options{AddVersion: "v2"}); err != nil {
+			t.Errorf("the URL %s: %v", url, err)
+		}
+	}
 	for name, test := range map[string]struct{ old, replacement, want string }{
 		"a name":  {"group: example.com", "group: '{{ .Values.group }}'", "spec.group"},
 		"a label": {"helm.sh/chart: \"{{", "helm.sh/chart: \"no label {{", "metadata.labels"},

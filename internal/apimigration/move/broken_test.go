@@ -97,6 +97,13 @@ func TestAnImporterThatLacksAPackageOfOthersBlocksThePlan(t *testing.T) {
 		!strings.Contains(blockers[0].Text, "could not import example.com/gone ") {
 		t.Errorf("blockers: %v", blockers)
 	}
+	asked := memcachedRequest
+	asked.Consumers = []string{"internal/controller"}
+	left := planned(t, dir, asked)
+	const want = "skipped: it does not compile, and goes on using cache.example.com/v1 (--consumers): "
+	if text := textsOf(left)["internal/legacy"]; len(left.Blockers) > 0 || !strings.HasPrefix(text, want) {
+		t.Errorf("if it stays on the old version: blockers %v, findings %q", left.Blockers, text)
+	}
 }
 
 func TestCodeThatTheKindsNeedHasToCompile(t *testing.T) {

@@ -5,6 +5,7 @@ package move
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -66,6 +67,46 @@ func TestWhatNamesTheOldVersionIsReportedWithItsPlaces(t *testing.T) {
 	}
 	slices.Sort(got)
 	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
+// Without a CRD, the plural of a kind is not known for certain.
+func TestWhatBeginsWithAKindIsItsResourceWithoutACRD(t *testing.T) {
+	t.Parallel()
+	dir := fixture.Repository(t, "kubebuilder")
+	fixture.Write(t, dir, map[string]string{"internal/lister/lister.go": `// Package lister lists.
+package lister
+
+import "k8s.io/apimachinery/pkg/runtime/schema"
+
+// All are resources of a group.
+func All(group string) []schema.GroupVersionResource {
+	return []schema.GroupVersionResource{
+		{Group: group, Version: "v1", Resource: "memcacheds"},
+		{Group: group, Version: "v1", Resource: "backups"},
+	}
+}
+`})
+	if err := tree.Put(dir, memcachedManifest, nil); err != nil {
+		t.Fatal(err)
+	}
+	fixture.Commit(t, dir, "without a CRD")
+	asked := memcachedRequest
+	asked.WithoutCRDs = true
+	found, err := mention.NewReader(layoutOn(t, dir, asked)).Mentions(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, one := range found {
+		if strings.HasPrefix(one.Where, "internal/lister") {
+			got = append(got, one.String())
+		}
+	}
+	want := []string{"internal/lister/lister.go:9: may build a group, version and kind or resource of " +
+		"cache.example.com/v1, which no compiler tells"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}

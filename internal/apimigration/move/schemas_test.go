@@ -84,6 +84,11 @@ func TestFieldsThatASchemaLacksAreReported(t *testing.T) {
 				"inline Place, because the field has a name, though controller-gen does: embed the struct, or give the " +
 				"field a name in JSON", lacks + status, column},
 		},
+		"the storage version, if the old CRD lacks the old version": {
+			manifest: "without-the-old-version.yaml",
+			asked:    func(r *request.Request) { r.To = "storage.example.com/v1" },
+			findings: []string{drop + "the new CRD lacks them, as that of the old CRD does: status (Memcached, api/v1/memcached_types.go:34)"},
+		},
 		"every field was kept": {manifest: "every-field-kept.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -96,3 +96,27 @@ func TestAModuleThatTheGoCommandRefusesIsNamed(t *testing.T) {
 	_, err = Load(t.Context(), alone)
 	fixture.WantProblem(t, err, "load packages of example.com/x/tools")
 }
+
+func TestEachModuleIsCheckedWithItsGoVersion(t *testing.T) {
+	t.Parallel()
+	dir := fixture.Folder(t)
+	const loops = "\n\nfunc f() {\n\tfor range 3 {\n\t}\n}\n"
+	fixture.Write(t, dir, map[string]string{
+		"go.mod":     "module example.com/x\n\ngo 1.24\n\nrequire example.com/x/api v0.0.0\n\nreplace example.com/x/api => ./api\n",
+		"a/a.go":     "package a\n\nimport _ \"example.com/x/api/b\"" + loops,
+		"api/go.mod": "module example.com/x/api\n\ngo 1.20\n",
+		"api/b/b.go": "package b" + loops,
+	})
+	p, err := Load(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, broken := range p.Broken {
+		got = append(got, broken.First())
+	}
+	want := []string{"api/b/b.go:4:12: cannot range over 3 (untyped int constant): requires go1.22 or later"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what does not compile (-want +got):\n%s", diff)
+	}
+}
