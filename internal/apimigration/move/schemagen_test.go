@@ -119,3 +119,14 @@ func TestWhatAGeneratedSchemaWouldDropIsTold(t *testing.T) {
 		t.Errorf("findings: %s, want %s", got, unnamed)
 	}
 }
+
+// Objects of a version that the CRD lacks were written as the storage version says.
+func TestAGeneratedSchemaIsComparedWithTheStorageVersionIfTheOldOneIsNotThere(t *testing.T) {
+	t.Parallel()
+	asked := memcachedRequest
+	asked.Schema, asked.To = request.SchemaGenerate, "storage.example.com/v1"
+	s := manifestsOf(t, withManifest(t, "without-the-old-version.yaml", nil), asked)
+	if got := aboutSchemas(append(s.Blockers, s.Findings...)); got != "" {
+		t.Errorf("the storage version keeps nothing that the new schema drops, but the plan says: %s", got)
+	}
+}
