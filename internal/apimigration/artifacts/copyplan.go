@@ -64,15 +64,15 @@ type NewCRD struct {
 	DropsOfStatus []string
 }
 
-// NewCopy is the plan of the copy; nil where a cluster converts. It takes the finalizers that say the old name, and the
-// new CRDs as Manifests returns them.
+// NewCopy is the plan of the copy; nil where a cluster converts, or if only importers move. It takes the finalizers that
+// say the old name, and the new CRDs as Manifests returns them.
 func NewCopy(l *layout.Layout, finalizers []string, created map[string]NewCRD) *Copy {
 	return (&copying{Layout: l, finalizers: finalizers, created: created}).copyPlan()
 }
 
-// copyPlan is nil where a cluster converts.
+// copyPlan is nil where a cluster converts, and where the plan that has made the new CRD says how to copy.
 func (s *copying) copyPlan() *Copy {
-	if len(s.Successions) == 0 {
+	if len(s.Successions) == 0 || s.MovesOnlyImporters() {
 		return nil
 	}
 	plan := &Copy{Why: fmt.Sprintf("%s is another CRD than %s. No conversion, and no webhook, leads "+

@@ -27,13 +27,16 @@ func WithoutWebhooks(content []byte, kind, group, version string) (without []byt
 	return []byte(strings.Join(slices.Delete(strings.SplitAfter(string(content), "\n"), first, end), "")), 0, nil
 }
 
-// MoveWebhooks is WithoutWebhooks, and the webhooks are those of the kind in another version, unless that has some.
-func MoveWebhooks(content []byte, kind, group, from, to string) (moved []byte, line int, err error) {
-	old, err := entryOf(content, kind, group, from)
+// MoveWebhooks is WithoutWebhooks, and the webhooks are those of the kind in another version, unless that has some. Both
+// versions are GROUP/VERSION.
+func MoveWebhooks(content []byte, kind, from, to string) (moved []byte, line int, err error) {
+	group, version, _ := strings.Cut(from, "/")
+	old, err := entryOf(content, kind, group, version)
 	if err != nil {
 		return nil, 0, err
 	}
-	into, err := entryOf(content, kind, group, to)
+	group, version, _ = strings.Cut(to, "/")
+	into, err := entryOf(content, kind, group, version)
 	if err != nil {
 		return nil, 0, err
 	}

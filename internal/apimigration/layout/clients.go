@@ -32,6 +32,8 @@ type ClientUse struct {
 	Selector *ast.SelectorExpr
 	Method   string // the new name of the method; empty for a package
 	Package  string // the import path of the other package
+	// Group is the new name of the method that Method is called on the result of; empty if it stays.
+	Group string
 }
 
 // clients finds the uses of generated clients.
@@ -93,8 +95,11 @@ func (c *clients) noteUses(uses []clientUse) {
 	}
 	lines := map[reason][]int{}
 	into, again, fakeAgain := c.Version, "plan again; or ", "plan again"
-	if c.Request.Succeeds() { // then no plan moves importers alone
-		into, again, fakeAgain = c.Request.To, "", "move the package to it by hand"
+	if c.Request.Succeeds() {
+		into = c.Request.To
+	}
+	if c.Request.ToKind != "" { // then no plan moves importers alone
+		again, fakeAgain = "", "move the package to it by hand"
 	}
 	for _, use := range uses {
 		var text string
@@ -238,44 +243,80 @@ func (c *clients) use(file *project.File, ident *ast.Ident, object types.Object)
 		return use
 	}
 	use.instead = ident.Name + " of the new client"
-	if selector == nil {
+	getter := calledBefore(selector)
+	if getter == nil {
 		return use
 	}
-	call, ok := selector.X.(*ast.CallExpr)
-	if !ok {
+	becomes, of := c.getterOf(file, getter, object.Pkg())
+	if becomes.Method == "" {
 		return use
 	}
-	getter, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok {
-		return use
+	use.instead = becomes.Method + "()." + ident.Name
+	if becomes.Group != "" {
+		use.instead = becomes.Group + "()." + use.instead
 	}
-	name := c.getterOf(getter.Sel.Name)
-	if name == "" {
-		return use
-	}
-	use.instead = name + "()." + ident.Name
-	there, _, _ := types.LookupFieldOrMethod(file.Info.TypeOf(getter.X), true, object.Pkg(), name)
-	if method, ok := there.(*types.Func); ok && method.Signature().Results().Len() == 1 {
-		next, _, _ := types.LookupFieldOrMethod(method.Signature().Results().At(0).Type(), true, object.Pkg(), ident.Name)
-		if use.follows = next != nil; use.follows {
-			use.ClientUse = ClientUse{Selector: getter, Method: name}
-		}
+	if use.follows = has(resultOf(of, becomes.Method, object.Pkg()), ident.Name, object.Pkg()); use.follows {
+		use.ClientUse = becomes
 	}
 	return use
 }
 
 // getterOf is the method of the new version that stands in the place of one of the old version, such as CacheV1beta2 for
-// CacheV1 of a clientset, and V1beta2 for V1 of informers; empty if there is none. Informers of a group have a method for
-// each of its versions, so that another group's are not reached by another name of the method.
-func (c *clients) getterOf(name string) string {
-	group, ok := strings.CutSuffix(name, exported(c.Old.Version))
-	switch {
-	case !ok || c.Request.ToKind != "" || c.Group != c.Old.Group && group == "":
-		return ""
-	case c.Group != c.Old.Group:
-		group = exported(GroupLabel(c.Group, ""))
+// CacheV1 of a clientset, and V1beta2 for V1 of informers, and the type that has it; without a name if there is none.
+// Informers of a group have a method for each of its versions, so that the method before that one changes for another
+// group.
+func (c *clients) getterOf(file *project.File, getter *ast.SelectorExpr, pkg *types.Package) (ClientUse, types.Type) {
+	group, ok := strings.CutSuffix(getter.Sel.Name, exported(c.Old.Version))
+	if !ok || c.Request.ToKind != "" {
+		return ClientUse{}, nil
 	}
-	return group + exported(c.Version)
+	becomes := ClientUse{Selector: getter, Method: group + exported(c.Version)}
+	if c.Group == c.Old.Group {
+		return becomes, file.Info.TypeOf(getter.X)
+	}
+	if other := exported(GroupLabel(c.Group, "")); group != "" {
+		becomes.Method = other + exported(c.Version)
+	} else if of := calledBefore(getter); of != nil {
+		becomes.Group = other
+		return becomes, resultOf(file.Info.TypeOf(of.X), other, pkg)
+	} else {
+		return ClientUse{}, nil
+	}
+	return becomes, file.Info.TypeOf(getter.X)
+}
+
+// calledBefore is the method of whose result a selector is a name.
+func calledBefore(selector *ast.SelectorExpr) *ast.SelectorExpr {
+	if selector == nil {
+		return nil
+	}
+	call, ok := selector.X.(*ast.CallExpr)
+	if !ok {
+		return nil
+	}
+	method, _ := call.Fun.(*ast.SelectorExpr)
+	return method
+}
+
+// resultOf is what a method of a type returns; nil if there is none, or if it returns more.
+func resultOf(of types.Type, method string, pkg *types.Package) types.Type {
+	if of == nil {
+		return nil
+	}
+	object, _, _ := types.LookupFieldOrMethod(of, true, pkg, method)
+	if function, ok := object.(*types.Func); ok && function.Signature().Results().Len() == 1 {
+		return function.Signature().Results().At(0).Type()
+	}
+	return nil
+}
+
+// has reports whether a type has a field or a method.
+func has(of types.Type, name string, pkg *types.Package) bool {
+	if of == nil {
+		return false
+	}
+	object, _, _ := types.LookupFieldOrMethod(of, true, pkg, name)
+	return object != nil
 }
 
 // useOfPackage is about a name of a package for the version.

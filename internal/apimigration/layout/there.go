@@ -62,7 +62,7 @@ func (l *decision) lookAround() {
 			l.graphs[h] = split.NewGraph(l.Project.Packages[at])
 		}
 	}
-	l.onlyImporters = into != nil && !l.Request.Succeeds() && into.HasAll(l.Request.Kinds)
+	l.onlyImporters = into != nil && l.Request.ToKind == "" && into.HasAll(l.Request.Kinds)
 	for _, d := range l.Graph.Declarations {
 		if home, name, ok := l.formerName(d); ok {
 			l.former[d] = formerName{home, name}

@@ -4,6 +4,7 @@
 package move
 
 import (
+	"path"
 	"strings"
 	"testing"
 
@@ -18,8 +19,19 @@ import (
 // single plan makes.
 func TestImportersThatFollowLaterGiveTheTreeOfOneMove(t *testing.T) {
 	t.Parallel()
-	for name, asked := range map[string]request.Request{"guide": guideRequest, "kubebuilder": memcachedRequest} {
-		t.Run(name, func(t *testing.T) {
+	to := func(asked request.Request, group string) request.Request {
+		asked.To = group
+		return asked
+	}
+	for _, test := range []struct {
+		project string
+		asked   request.Request
+	}{
+		{"guide", guideRequest}, {"kubebuilder", memcachedRequest},
+		{"guide", to(guideRequest, "catalogs.example.com/v1")}, {"kubebuilder", to(memcachedRequest, "storage.example.com/v1")},
+	} {
+		name, asked := test.project, test.asked
+		t.Run(name+" to "+asked.To, func(t *testing.T) {
 			t.Parallel()
 			atOnce := fixture.Repository(t, name)
 			migrated(t, atOnce, asked)
@@ -52,10 +64,24 @@ func TestImportersThatFollowLaterGiveTheTreeOfOneMove(t *testing.T) {
 // What sends to webhooks follows the importers, since these call what serves them.
 func TestWebhooksFollowImportersThatFollowLater(t *testing.T) {
 	t.Parallel()
-	once := hooked(t, nil)
-	_, want := edited(t, once, memcachedRequest)
+	for to, test := range map[string]struct{ folder, marker string }{
+		"cache.example.com/v1beta2": {"api/v1beta2", "path=/mutate-cache-example-com-v1beta2-memcached,mutating=true"},
+		"storage.example.com/v1":    {"api/storage/v1", "path=/mutate-storage-example-com-v1-memcached,mutating=true"},
+	} {
+		t.Run(to, func(t *testing.T) {
+			t.Parallel()
+			asked := memcachedRequest
+			asked.To = to
+			checkWebhooksThatFollowLater(t, asked, test.folder, test.marker)
+		})
+	}
+}
+
+func checkWebhooksThatFollowLater(t *testing.T, asked request.Request, folder, marker string) {
+	t.Helper()
+	_, want := edited(t, hooked(t, nil), asked)
 	dir := hooked(t, nil)
-	first := memcachedRequest
+	first := asked
 	first.Consumers = []string{request.ConsumersNone}
 	_, between := edited(t, dir, first)
 	for name, content := range between {
@@ -64,11 +90,11 @@ func TestWebhooksFollowImportersThatFollowLater(t *testing.T) {
 		}
 	}
 	fixture.Write(t, dir, map[string]string{
-		"api/v1/zz_generated.deepcopy.go":      copies("v1", "Memcached", "MemcachedList", "Backup", "BackupList"),
-		"api/v1beta2/zz_generated.deepcopy.go": copies("v1beta2", "Memcached", "MemcachedList"),
+		"api/v1/zz_generated.deepcopy.go":    copies("v1", "Memcached", "MemcachedList", "Backup", "BackupList"),
+		folder + "/zz_generated.deepcopy.go": copies(path.Base(folder), "Memcached", "MemcachedList"),
 	})
 	fixture.Commit(t, dir, "the types")
-	all, after := edited(t, dir, memcachedRequest)
+	all, after := edited(t, dir, asked)
 	if len(all.Blockers) > 0 {
 		t.Errorf("blocked: %v", all.Blockers)
 	}
@@ -81,8 +107,7 @@ func TestWebhooksFollowImportersThatFollowLater(t *testing.T) {
 			t.Errorf("%s differs from one move (-one +two):\n%s", name, diff)
 		}
 	}
-	const path = "path=/mutate-cache-example-com-v1beta2-memcached,mutating=true"
-	if n := strings.Count(after["api/v1/memcached_webhook.go"]+after["api/v1beta2/memcached_webhook.go"], path); n != 1 {
+	if n := strings.Count(after["api/v1/memcached_webhook.go"]+after[folder+"/memcached_webhook.go"], marker); n != 1 {
 		t.Errorf("%d markers have the new path:\n%s", n, after["api/v1/memcached_webhook.go"])
 	}
 }

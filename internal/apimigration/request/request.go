@@ -223,7 +223,7 @@ func (r Request) checkExisting(into *project.Version) error {
 	has := slices.DeleteFunc(slices.Clone(r.Kinds), func(name string) bool { return !into.HasAll([]string{name}) })
 	again := "api-migrator plan --kind " + strings.Join(has, ",") + " --from " + r.From + " --to " + r.To
 	switch {
-	case r.Succeeds() || len(has) == 0:
+	case r.ToKind != "" || len(has) == 0:
 		return nil
 	case len(has) < len(r.Kinds):
 		return hint.Errorf(again, "%s has %s already, and not the other kinds: plan the importers of the one and the move of "+

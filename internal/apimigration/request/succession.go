@@ -54,6 +54,9 @@ func (r Request) checkSuccession(versions []*project.Version) error {
 		kinds = []string{r.ToKind}
 	}
 	for _, v := range versions {
+		if r.ToKind == "" && v.Name() == r.To {
+			continue // checkExisting looks at it
+		}
 		for _, kind := range kinds {
 			if _, ok := v.Kind(kind); ok && v.Group == group {
 				return hint.Errorf(TryInspect, "%s has a kind %s already", v.Name(), kind)

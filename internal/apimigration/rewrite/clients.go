@@ -21,6 +21,10 @@ func (s *editing) clientEdits(file *project.File, q *qualifiers) []source.Edit {
 	for _, use := range s.ClientUses(file) {
 		if use.Method != "" {
 			edits = append(edits, source.Replace(s.Project.Fset, use.Selector.Sel, use.Method))
+			if use.Group != "" {
+				of := use.Selector.X.(*ast.CallExpr).Fun.(*ast.SelectorExpr)
+				edits = append(edits, source.Replace(s.Project.Fset, of.Sel, use.Group))
+			}
 			continue
 		}
 		packages[use.Package] = append(packages[use.Package], use.Selector)

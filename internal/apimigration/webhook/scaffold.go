@@ -66,7 +66,7 @@ func (s *hooks) moveProjectEntries(name string, content []byte) error {
 		if !isOne || home != layout.NewPackage {
 			continue
 		}
-		moved, line, err := artifacts.MoveWebhooks(content, kind, s.Old.Group, s.Old.Version, s.Version)
+		moved, line, err := artifacts.MoveWebhooks(content, kind, s.Old.Name(), s.Group+"/"+s.Version)
 		switch {
 		case err != nil:
 			return fmt.Errorf("read %s: %w", name, err)
@@ -75,7 +75,7 @@ func (s *hooks) moveProjectEntries(name string, content []byte) error {
 			s.Changes[name] = &changeset.Change{Content: content, Why: "lists webhooks with the version that is served"}
 		case line > 0:
 			s.Note(fmt.Sprintf("%s:%d", name, line), "lists webhooks of %s for %s: the code serves them for %s from now on",
-				kind, s.Old.Version, s.Version)
+				kind, s.name(layout.OldPackage), s.name(layout.NewPackage))
 		}
 	}
 	return nil
