@@ -83,6 +83,20 @@ func wired(plan *Plan, patch string) string {
 	return shown.String()
 }
 
+func TestAnImportGetsANameThatIsNotTaken(t *testing.T) {
+	t.Parallel()
+	dir := scaffoldedBy(t, "v4")
+	fixture.Append(t, dir, "cmd/main.go", "\nconst webhookv2 = \"\"\n")
+	scaffolded(t, dir, Request{Kind: "Widget", Preserve: true})
+	text := fixture.Read(t, dir, "cmd/main.go")
+	for _, line := range []string{"\twidgetswebhookv2 \"github.com/test-org/widget-operator/internal/webhook/v2\"\n",
+		"err := widgetswebhookv2.SetupWidgetWebhookWithManager(mgr)"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("the program lacks %s:\n%s", line, text)
+		}
+	}
+}
+
 // What is there already stays, and what kubebuilder would not recognise is left to a person.
 func TestOnlyWhatIsMissingIsWired(t *testing.T) {
 	t.Parallel()
