@@ -45,13 +45,10 @@ func summary(plan *move.Plan, file, dir string) string {
 		rest = "-C " + shell.Quote(dir) + " " + rest
 	}
 	fmt.Fprintf(&out, "Next: api-migrator diff %s, then api-migrator apply %s\n", rest, rest)
-	const noConversion = "Objects cannot be converted from the old CustomResourceDefinition to the new one: "
-	switch {
-	case plan.Copy != nil:
-		out.WriteString(noConversion + "the plan says under copy how to copy them.\n")
-	case plan.Request.Succeeds():
-		out.WriteString(noConversion + "the plan that has created the new one says under copy how to copy them.\n")
-	default:
+	if plan.Copy != nil {
+		out.WriteString("Objects cannot be converted from the old CustomResourceDefinition to the new one: the plan " +
+			"says under copy how to copy them.\n")
+	} else {
 		fmt.Fprintf(&out, "To plan how clusters follow: api-migrator stages %s\n", rest)
 	}
 	return out.String()

@@ -163,7 +163,7 @@ func (f *stagesFlags) changesOfPlan(command *cobra.Command, file string, streams
 	if plan.Request.Succeeds() {
 		return nil, hint.Errorf("sed -n '/^copy:/,$p' "+file,
 			"the plan leads to another CustomResourceDefinition, so it has no stages: the objects are copied, in "+
-				"the steps that the plan, or the one that has created the new CustomResourceDefinition, names")
+				"the steps that the plan names")
 	}
 	root, err := project.Root(f.dir)
 	if err != nil {

@@ -64,15 +64,25 @@ type NewCRD struct {
 	DropsOfStatus []string
 }
 
-// NewCopy is the plan of the copy; nil where a cluster converts, or if only importers move. It takes the finalizers that
-// say the old name, and the new CRDs as Manifests returns them.
+// add adds a manifest, and the short names that it has.
+func (c *NewCRD) add(file string, shortNames []string) {
+	c.Files = append(c.Files, file)
+	for _, short := range shortNames {
+		if !slices.Contains(c.ShortNames, short) {
+			c.ShortNames = append(c.ShortNames, short)
+		}
+	}
+}
+
+// NewCopy is the plan of the copy; nil where a cluster converts. It takes the finalizers that say the old name, and the
+// new CRDs as Manifests returns them.
 func NewCopy(l *layout.Layout, finalizers []string, created map[string]NewCRD) *Copy {
 	return (&copying{Layout: l, finalizers: finalizers, created: created}).copyPlan()
 }
 
-// copyPlan is nil where a cluster converts, and where the plan that has made the new CRD says how to copy.
+// copyPlan is nil where a cluster converts.
 func (s *copying) copyPlan() *Copy {
-	if len(s.Successions) == 0 || s.MovesOnlyImporters() {
+	if len(s.Successions) == 0 {
 		return nil
 	}
 	plan := &Copy{Why: fmt.Sprintf("%s is another CRD than %s. No conversion, and no webhook, leads "+
@@ -110,7 +120,7 @@ func (s *copying) copyPlan() *Copy {
 		},
 		{
 			Do: "Start the release of the operator that knows the new CRD.",
-			ByHand: "its role needs the new resource and, as long as old objects are there, the old one. If it has " +
+			ByHand: s.itsAfterImporters() + " role needs the new resource and, as long as old objects are there, the old one. If it has " +
 				"admission webhooks, apply their configurations together with it: an entry for the old kind that is left " +
 				"in the cluster would make API servers refuse every change of an old object. Compare the " +
 				"copies with the backup, and let it work for a while: from the next step on there is no way back but " +
@@ -170,6 +180,14 @@ func (s *copying) fillIn(template string, one layout.Succession) string {
 		"OLD", strings.Join([]string{one.Old.Plural, s.Old.Version, one.Old.Group}, "."), "NEW",
 		strings.Join([]string{one.Successor.Plural, s.Version, one.Successor.Group}, "."),
 	).Replace(template)
+}
+
+// itsAfterImporters begins a sentence about the operator, which may not know the new CRD yet.
+func (s *copying) itsAfterImporters() string {
+	if s.Renaming != nil || !s.LeavesImporters() {
+		return "its"
+	}
+	return "packages that this plan leaves on the old kind have to follow first: plan again, and apply that plan. Its"
 }
 
 func (s *copying) install() CopyStep {

@@ -92,12 +92,7 @@ func (s *documents) createCRD(ctx context.Context, one *layout.Succession, manif
 	}
 	s.noteSize(name, "", outcome.Text)
 	created := s.created[one.Old.Kind]
-	created.Files = append(created.Files, name)
-	for _, short := range outcome.CRDs[0].ShortNames() {
-		if !slices.Contains(created.ShortNames, short) {
-			created.ShortNames = append(created.ShortNames, short)
-		}
-	}
+	created.add(name, outcome.CRDs[0].ShortNames())
 	for _, field := range missing {
 		if top, _, _ := strings.Cut(field.Path, "."); top == "status" && !slices.Contains(created.DropsOfStatus, field.Path) {
 			created.DropsOfStatus = append(created.DropsOfStatus, field.Path)
@@ -108,6 +103,37 @@ func (s *documents) createCRD(ctx context.Context, one *layout.Succession, manif
 		one.Successor.Kind + " in " +
 		s.Group + ", after " + manifest.File}
 	return s.listNextTo(manifest.File, name, "lists the new CRD")
+}
+
+// findNewCRDs finds the manifests of CRDs that an earlier plan, or someone by hand, has made for another group.
+func (s *documents) findNewCRDs() error {
+	manifests, err := s.Project.Manifests()
+	if err != nil {
+		return err
+	}
+	for _, one := range s.Successions {
+		created := NewCRD{}
+		for _, manifest := range manifests {
+			if manifest.Group != one.Successor.Group || manifest.Kind != one.Successor.Kind {
+				continue
+			}
+			content, err := tree.ReadIfThere(s.Project.Root, manifest.File)
+			if err != nil {
+				return err
+			}
+			d, err := crd.Find(manifest.File, string(content), manifest.Group, manifest.Kind)
+			if err != nil {
+				return err
+			}
+			created.add(manifest.File, d.ShortNames())
+		}
+		s.created[one.Old.Kind] = created
+		if len(created.Files) == 0 {
+			s.Warn(s.Dir(layout.NewPackage), "no manifest has the CRD of %s in %s, without which the operator finds no such resource: "+
+				"write it after the old one", one.Successor.Kind, s.Group)
+		}
+	}
+	return nil
 }
 
 // kustomizations are the names by which kustomize finds its file in a folder.

@@ -54,8 +54,11 @@ func Manifests(ctx context.Context, l *layout.Layout, before changeset.Set) (
 // kinds, and other documents of the same file, keep every byte. If the group or the name changes, it creates a CRD
 // instead.
 func (s *documents) editManifests(ctx context.Context) error {
-	if s.Request.WithoutCRDs || s.MovesOnlyImporters() {
+	if s.Request.WithoutCRDs {
 		return nil
+	}
+	if s.MovesOnlyImporters() {
+		return s.findNewCRDs()
 	}
 	if err := s.generateSchemas(ctx); err != nil {
 		return err

@@ -158,7 +158,7 @@ func (c *clients) isAbout(object types.Object) bool {
 		return true
 	}
 	elements := strings.Split(object.Pkg().Path(), "/")
-	return object.Parent() == object.Pkg().Scope() && c.isNamedAfterMoved(object.Name()) && c.Group == c.Old.Group &&
+	return object.Parent() == object.Pkg().Scope() && c.isNamedAfterMoved(object.Name()) &&
 		slices.ContainsFunc(elements, func(e string) bool { return strings.HasPrefix(e, "applyconfiguration") }) &&
 		slices.Contains(elements, c.Old.Version) && slices.Contains(elements, strings.ReplaceAll(c.GroupWord(), "-", ""))
 }
@@ -255,68 +255,10 @@ func (c *clients) use(file *project.File, ident *ast.Ident, object types.Object)
 	if becomes.Group != "" {
 		use.instead = becomes.Group + "()." + use.instead
 	}
-	if use.follows = has(resultOf(of, becomes.Method, object.Pkg()), ident.Name, object.Pkg()); use.follows {
-		use.ClientUse = becomes
+	if there := lookUp(resultOf(of, becomes.Method, object.Pkg()), ident.Name, object.Pkg()); there != nil && !c.mentions(there.Type()) {
+		use.follows, use.ClientUse = true, becomes
 	}
 	return use
-}
-
-// getterOf is the method of the new version that stands in the place of one of the old version, such as CacheV1beta2 for
-// CacheV1 of a clientset, and V1beta2 for V1 of informers, and the type that has it; without a name if there is none.
-// Informers of a group have a method for each of its versions, so that the method before that one changes for another
-// group.
-func (c *clients) getterOf(file *project.File, getter *ast.SelectorExpr, pkg *types.Package) (ClientUse, types.Type) {
-	group, ok := strings.CutSuffix(getter.Sel.Name, exported(c.Old.Version))
-	if !ok || c.Request.ToKind != "" {
-		return ClientUse{}, nil
-	}
-	becomes := ClientUse{Selector: getter, Method: group + exported(c.Version)}
-	if c.Group == c.Old.Group {
-		return becomes, file.Info.TypeOf(getter.X)
-	}
-	if other := exported(GroupLabel(c.Group, "")); group != "" {
-		becomes.Method = other + exported(c.Version)
-	} else if of := calledBefore(getter); of != nil {
-		becomes.Group = other
-		return becomes, resultOf(file.Info.TypeOf(of.X), other, pkg)
-	} else {
-		return ClientUse{}, nil
-	}
-	return becomes, file.Info.TypeOf(getter.X)
-}
-
-// calledBefore is the method of whose result a selector is a name.
-func calledBefore(selector *ast.SelectorExpr) *ast.SelectorExpr {
-	if selector == nil {
-		return nil
-	}
-	call, ok := selector.X.(*ast.CallExpr)
-	if !ok {
-		return nil
-	}
-	method, _ := call.Fun.(*ast.SelectorExpr)
-	return method
-}
-
-// resultOf is what a method of a type returns; nil if there is none, or if it returns more.
-func resultOf(of types.Type, method string, pkg *types.Package) types.Type {
-	if of == nil {
-		return nil
-	}
-	object, _, _ := types.LookupFieldOrMethod(of, true, pkg, method)
-	if function, ok := object.(*types.Func); ok && function.Signature().Results().Len() == 1 {
-		return function.Signature().Results().At(0).Type()
-	}
-	return nil
-}
-
-// has reports whether a type has a field or a method.
-func has(of types.Type, name string, pkg *types.Package) bool {
-	if of == nil {
-		return false
-	}
-	object, _, _ := types.LookupFieldOrMethod(of, true, pkg, name)
-	return object != nil
 }
 
 // useOfPackage is about a name of a package for the version.

@@ -86,6 +86,7 @@ func (l *decision) leaveImporters() {
 		return
 	}
 	for _, pkg := range l.Project.Packages {
+		kind := l.kindOfNew(pkg)
 		for _, file := range pkg.Files {
 			if pkg == l.Old.Package || !source.Imports(file.Syntax, l.Old.Package.Path) || !l.Request.Consumes(file.Path) {
 				continue
@@ -100,9 +101,34 @@ func (l *decision) leaveImporters() {
 			case there != "" && l.onlyImporters:
 				l.left[file] = true
 				l.Note(file.Path, "left as it is, since it names %s of both versions: look through it", there)
+			case old != "" && kind != "" && l.onlyImporters:
+				l.left[file] = true
+				l.Note(file.Path, "left as it is, since it names %s of %s, and its package names %s of %s, such as to copy objects: look "+
+					"through it", old, l.Old.Name(), kind, l.Request.To)
 			}
 		}
 	}
+}
+
+// kindOfNew is a kind of another group that a package names and that has moved there; empty without one. Code that has
+// objects of both groups may copy them, while the versions of one group have the same objects.
+func (l *decision) kindOfNew(pkg *project.Package) string {
+	if !l.Request.Succeeds() {
+		return ""
+	}
+	var named []string
+	for _, file := range pkg.Files {
+		for ident, object := range file.Info.Uses {
+			if object.Pkg() != nil && object.Pkg().Path() == l.graphs[NewPackage].Package.Path && l.InFile(file, ident) {
+				named = append(named, object.Name())
+			}
+		}
+	}
+	kinds := l.KindsAndLists()
+	if i := slices.IndexFunc(kinds, func(kind string) bool { return slices.Contains(named, kind) }); i >= 0 {
+		return kinds[i]
+	}
+	return ""
 }
 
 // leaveVersions leaves the other versions of kinds that get a CRD of their own: their code converts objects of the old

@@ -87,6 +87,11 @@ func (l *Layout) Consumes(file *project.File) bool {
 	return l.Request.Consumes(file.Path) && !l.left[file]
 }
 
+// LeavesImporters reports whether files that import the old version go on using it.
+func (l *Layout) LeavesImporters() bool {
+	return len(l.left) > 0 || !slices.Equal(l.Request.Consumers, []string{request.ConsumersAll})
+}
+
 // PackageName is the name that a package of the migration has or gets.
 func (l *Layout) PackageName(h Home) string {
 	if l.Exists(h) {

@@ -8,9 +8,11 @@ import (
 	"go/token"
 	"go/types"
 	"slices"
+	"strings"
 
 	"golang.org/x/tools/go/ast/astutil"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
@@ -111,17 +113,28 @@ func (r codeReader) cases(around *ast.SwitchStmt) (found []Comparison) {
 	return found
 }
 
-// namesNew reports whether code says the new version: in a text, in a variable that holds one, or in the fields of a
-// GroupVersionKind and its like.
+// namesNew reports whether code says the new version: in a text, in a variable that holds one, in the fields of a
+// GroupVersionKind and its like, or by the GroupVersion of its package.
 func (r codeReader) namesNew(code ast.Node) (found bool) {
 	ast.Inspect(code, func(node ast.Node) bool {
 		if expr, ok := node.(ast.Expr); ok {
 			text, _ := r.valueOf(r.file, expr)
-			found = found || text == r.Group+"/"+r.Version || text == r.Version && r.Version != r.Old.Version
+			found = found || r.isNewAnchor(expr) || text == r.Group+"/"+r.Version || text == r.Version && r.Version != r.Old.Version
 		}
 		return !found
 	})
 	return found
+}
+
+// isNewAnchor reports whether an expression is the group and version of the new version's package.
+func (r codeReader) isNewAnchor(expr ast.Expr) bool {
+	ident, ok := expr.(*ast.Ident)
+	if !ok || r.InPlace() {
+		return false
+	}
+	object, ok := r.file.Info.Uses[ident].(*types.Var)
+	return ok && object.Pkg() != nil && object.Pkg().Path() == r.ImportPath(layout.NewPackage) &&
+		strings.HasSuffix(object.Name(), "GroupVersion")
 }
 
 // conditionAround is the condition that a comparison is a part of.

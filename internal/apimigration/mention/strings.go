@@ -132,8 +132,9 @@ func (s *Reader) isAnchored(file *project.File, literal *ast.BasicLit) bool {
 // backup.cache.example.com/finalizer does. The kind may be of another group of the project.
 func (s *Reader) isOfKindThatStays(value string) bool {
 	return slices.ContainsFunc(s.versions(), func(version *project.Version) bool {
+		isNew := !s.InPlace() && version.Package.Dir == s.Dir(layout.NewPackage)
 		return slices.ContainsFunc(version.Kinds, func(kind project.Kind) bool {
-			return (version.Group != s.Old.Group || !s.Moves(kind.Name)) && s.beginsWithKind(value, kind.Name)
+			return !(isNew && s.Moves(kind.Name)) && (version.Group != s.Old.Group || !s.Moves(kind.Name)) && s.beginsWithKind(value, kind.Name)
 		})
 	})
 }

@@ -48,7 +48,7 @@ func newCopy(ctx context.Context, l *layout.Layout, all *edits, ignored ignoredF
 		return nil, fmt.Errorf("make copy: %w", err)
 	}
 	copied = &editedCopy{folder: folder, workspace: l.Project.Workspace.In(folder), broken: l.Project.Broken, ignored: ignored,
-		staying: staysWithShared(l), generatedImporters: hasGeneratedImporters(l), crossings: crossings(l)}
+		staying: staysWithShared(l), generatedImporters: !l.MovesOnlyImporters() && hasGeneratedImporters(l), crossings: crossings(l)}
 	defer func() {
 		if err != nil {
 			copied.remove()

@@ -15,6 +15,23 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
+// ownersCompared is code that compares an owner reference, and accepts both versions after the move.
+const ownersCompared = `// Package owners recognises owners.
+package owners
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cachev1 "github.com/test-org/cache-operator/api/v1"
+)
+
+// IsOwner reports whether a reference is one to a Memcached.
+func IsOwner(memcached *cachev1.Memcached, reference metav1.OwnerReference) bool {
+	return reference.APIVersion == cachev1.GroupVersion.String() && reference.Kind == "Memcached" &&
+		reference.UID == memcached.UID
+}
+`
+
 // A plan for kinds that both versions have moves the importers, and nothing else: in the end the tree is the one that a
 // single plan makes.
 func TestImportersThatFollowLaterGiveTheTreeOfOneMove(t *testing.T) {
@@ -33,9 +50,14 @@ func TestImportersThatFollowLaterGiveTheTreeOfOneMove(t *testing.T) {
 		name, asked := test.project, test.asked
 		t.Run(name+" to "+asked.To, func(t *testing.T) {
 			t.Parallel()
-			atOnce := fixture.Repository(t, name)
+			atOnce, dir := fixture.Repository(t, name), fixture.Repository(t, name)
+			if name == "kubebuilder" {
+				for _, tree := range []string{atOnce, dir} {
+					fixture.Write(t, tree, map[string]string{"internal/owners/owners.go": ownersCompared})
+					fixture.Commit(t, tree, "with a comparison")
+				}
+			}
 			migrated(t, atOnce, asked)
-			dir := fixture.Repository(t, name)
 			first := asked
 			first.Consumers = []string{request.ConsumersNone}
 			migrated(t, dir, first)
@@ -170,5 +192,61 @@ func checkAgreement(t *testing.T, dir string) {
 	}
 	if violations, err := p.Violations(); err != nil || len(violations) > 0 {
 		t.Errorf("verify: %v, %v", violations, err)
+	}
+}
+
+// Code that has objects of both groups may copy them: it stays as it is, also where the two are in two files.
+func TestCodeThatCopiesObjectsToAnotherGroupIsLeft(t *testing.T) {
+	t.Parallel()
+	dir := fixture.Repository(t, "kubebuilder")
+	asked := memcachedRequest
+	asked.To, asked.Consumers = "storage.example.com/v1", []string{request.ConsumersNone}
+	migrated(t, dir, asked)
+	const file = "internal/copier/old.go"
+	fixture.Write(t, dir, map[string]string{
+		file: "package copier\n\nimport cachev1 \"github.com/test-org/cache-operator/api/v1\"\n\n// All are copied.\nvar All " +
+			"cachev1.MemcachedList\n",
+		"internal/copier/new.go": "// Package copier copies.\npackage copier\n\nimport storagev1 " +
+			"\"github.com/test-org/cache-operator/api/storage/v1\"\n\n// Copies are what it makes.\nvar Copies []storagev1.Memcached\n",
+		"api/storage/v1/finalizer.go": "package v1\n\n// Finalizer is set.\nconst Finalizer = \"memcached.cache.example.com/finalizer\"\n",
+	})
+	fixture.Commit(t, dir, "with a copier")
+	before := fixture.Read(t, dir, file)
+	asked.Consumers = []string{request.ConsumersAll}
+	plan := migrated(t, dir, asked).Plan
+	if after := fixture.Read(t, dir, file); after != before {
+		t.Errorf("the copier has become:\n%s", after)
+	}
+	texts := textsOf(plan)
+	for place, want := range map[string]string{
+		file: "left as it is, since it names MemcachedList of cache.example.com/v1, and its package names Memcached of " +
+			"storage.example.com/v1, such as to copy objects",
+		"api/storage/v1/finalizer.go:4": "is a finalizer: ",
+	} {
+		if !strings.Contains(texts[place], want) {
+			t.Errorf("%s has the findings %q, want %q", place, texts[place], want)
+		}
+	}
+	if plan.Copy == nil || !strings.Contains(plan.Copy.Text(), "kubectl apply --server-side -f config/crd/bases/storage.example.com_memcacheds.yaml") {
+		t.Errorf("the plan of the copy does not name the new CRD: %v", plan.Copy)
+	}
+	if !strings.Contains(plan.Copy.Text(), "plan again") {
+		t.Errorf("the plan of the copy does not say that code is left")
+	}
+}
+
+// A group that someone has made by hand may lack its CRD.
+func TestANewGroupWithoutACRDIsAFinding(t *testing.T) {
+	t.Parallel()
+	dir := fixture.Repository(t, "kubebuilder")
+	asked := memcachedRequest
+	asked.To = "storage.example.com/v1"
+	migrated(t, dir, asked)
+	fixture.Run(t, dir, "rm", "config/crd/bases/storage.example.com_memcacheds.yaml")
+	fixture.Commit(t, dir, "without the CRD")
+	plan := planned(t, dir, asked)
+	const want = "no manifest has the CRD of Memcached in storage.example.com"
+	if text := textsOf(plan)["api/storage/v1"]; !strings.HasPrefix(text, want) {
+		t.Errorf("the findings are %v, want %q", plan.Findings, want)
 	}
 }

@@ -4,6 +4,7 @@
 package tree
 
 import (
+	"cmp"
 	"path"
 	"regexp"
 	"slices"
@@ -65,10 +66,18 @@ func bundles(paths []string) map[string][]string {
 	}
 	for _, versions := range found {
 		slices.SortFunc(versions, func(a, b string) int {
-			return semver.Compare("v"+strings.TrimPrefix(a, "v"), "v"+strings.TrimPrefix(b, "v"))
+			return cmp.Or(semver.Compare(ordered(a), ordered(b)), strings.Compare(a, b))
 		})
 	}
 	return found
+}
+
+// candidate is the number of a release candidate and its like, which stands behind a word.
+var candidate = regexp.MustCompile(`-(alpha|beta|rc)(\d+)$`)
+
+// ordered is a version whose parts are compared as numbers: rc2 is before rc10.
+func ordered(version string) string {
+	return "v" + candidate.ReplaceAllString(strings.TrimPrefix(version, "v"), "-$1.$2")
 }
 
 // cutRelease finds the innermost folder of a path that is named after a version.

@@ -29,9 +29,11 @@ func TestBundlesBeforeTheLastOneAreOfReleases(t *testing.T) {
 	got := Releases(append(paths, "olm/op/op.package.yaml", "olm/op/0.9.0/notes.md", "olm/op/0.8.0/crd.yaml",
 		"bundle/v0.9.0/manifests/op.clusterserviceversion.yaml", "bundle/v0.9.0/manifests/crd.yaml",
 		"bundle/v0.10.0/manifests/op.clusterserviceversion.yaml", "bundle/v0.10.0/metadata/annotations.yaml",
+		"rc/1.0.0-rc2/op.clusterserviceversion.yaml", "rc/1.0.0-rc10/op.clusterserviceversion.yaml",
 		"only/0.9.0/op.clusterserviceversion.yaml", "only/0.9.0/crd.yaml"))
 	want := map[string]string{"olm/op/0.9.0/op.v0.9.0.clusterserviceversion.yaml": "olm/op", "olm/op/0.9.0/crd.yaml": "olm/op",
 		"olm/op/0.10.0-rc1/op.v0.10.0-rc1.clusterserviceversion.yaml": "olm/op", "olm/op/0.10.0-rc1/crd.yaml": "olm/op",
+		"rc/1.0.0-rc2/op.clusterserviceversion.yaml":            "rc",
 		"bundle/v0.9.0/manifests/op.clusterserviceversion.yaml": "bundle", "bundle/v0.9.0/manifests/crd.yaml": "bundle"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("releases (-want +got):\n%s", diff)
