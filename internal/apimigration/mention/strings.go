@@ -134,7 +134,8 @@ func (s *Reader) isOfKindThatStays(value string) bool {
 	return slices.ContainsFunc(s.versions(), func(version *project.Version) bool {
 		isNew := !s.InPlace() && version.Package.Dir == s.Dir(layout.NewPackage)
 		return slices.ContainsFunc(version.Kinds, func(kind project.Kind) bool {
-			return !(isNew && s.Moves(kind.Name)) && (version.Group != s.Old.Group || !s.Moves(kind.Name)) && s.beginsWithKind(value, kind.Name)
+			moves := s.Moves(kind.Name) && (version.Group == s.Old.Group || isNew)
+			return !moves && s.beginsWithKind(value, kind.Name)
 		})
 	})
 }
