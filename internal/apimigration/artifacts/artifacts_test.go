@@ -66,8 +66,9 @@ func TestWhatLinesOfMakefilesWrite(t *testing.T) {
 		"yaml:\n\tkustomize build config > $(UNKNOWN)/install.yaml\n":                         {},
 		"dist/install.yaml: config\n\tkustomize build config > $@\n": {run: "make dist/install.yaml", tool: "kustomize",
 			to: dist},
-		"yaml:\n\tjsonnet -J vendor main.jsonnet -o dist/install.yaml\n":       {run: "make yaml", tool: "jsonnet", to: dist},
-		"yaml:\n\tjsonnet --multi=dist main.jsonnet\n":                         {run: "make yaml", tool: "jsonnet", to: "dist", names: everything},
+		"yaml:\n\tjsonnet -J vendor main.jsonnet -o dist/install.yaml\n": {run: "make yaml", tool: "jsonnet", to: dist},
+		"yaml:\n\tjsonnet --multi=dist main.jsonnet\n": {run: "make yaml", tool: "jsonnet",
+			to: "dist", names: everything},
 		"dist/install.yaml:\n\ttrue\n\n%.yaml: %.jsonnet\n\tjsonnet $< > $@\n": {}, // which files these are is not known
 		"VERSION := v1\nyaml:\n\tkustomize build config/$(VERSION) > dist/install-$(VERSION).yaml\n": {run: "make yaml",
 			tool: "kustomize", to: "dist/install-v1.yaml"},

@@ -112,7 +112,7 @@ func (s *documents) conversionWebhook(kind string) (string, error) {
 	}
 	released := tree.Releases(files)
 	for _, file := range files {
-		if released[file] != "" || !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(file)) {
+		if released[file] != "" || !tree.IsManifest(file) {
 			continue
 		}
 		text, isText, err := folder.Read(file)

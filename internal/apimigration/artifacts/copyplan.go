@@ -184,10 +184,10 @@ func (s *copying) fillIn(template string, one layout.Succession) string {
 
 // itsAfterImporters begins a sentence about the operator, which may not know the new CRD yet.
 func (s *copying) itsAfterImporters() string {
-	if s.Renaming != nil || !s.LeavesImporters() {
+	if !s.HasFollowers() {
 		return "its"
 	}
-	return "packages that this plan leaves on the old kind have to follow first: plan again, and apply that plan. Its"
+	return "packages that this plan leaves on the old kind have to follow first, by another plan or by hand. Its"
 }
 
 func (s *copying) install() CopyStep {

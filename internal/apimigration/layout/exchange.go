@@ -47,7 +47,7 @@ func (c *clients) leaveWith(left map[*project.Package]bool) {
 	for _, pkg := range c.Project.Packages {
 		for _, file := range pkg.Files {
 			if left[pkg] {
-				c.left[file] = true
+				c.left[file], c.clientsLag = true, true
 				delete(c.clientUses, file)
 			}
 		}

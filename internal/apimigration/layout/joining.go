@@ -101,7 +101,7 @@ func (l *decision) leaveImporters() {
 			case there != "" && l.onlyImporters:
 				l.left[file] = true
 				l.Note(file.Path, "left as it is, since it names %s of both versions: look through it", there)
-			case old != "" && kind != "" && l.onlyImporters:
+			case old != "" && kind != "":
 				l.left[file] = true
 				l.Note(file.Path, "left as it is, since it names %s of %s, and its package names %s of %s, such as to copy objects: look "+
 					"through it", old, l.Old.Name(), kind, l.Request.To)
@@ -110,10 +110,10 @@ func (l *decision) leaveImporters() {
 	}
 }
 
-// kindOfNew is a kind of another group that a package names and that has moved there; empty without one. Code that has
-// objects of both groups may copy them, while the versions of one group have the same objects.
+// kindOfNew is a kind of another group that a package names and that has moved there before; empty without one. Code that
+// has objects of both groups may copy them, while the versions of one group have the same objects.
 func (l *decision) kindOfNew(pkg *project.Package) string {
-	if !l.Request.Succeeds() {
+	if !l.Request.Succeeds() || !l.onlyImporters {
 		return ""
 	}
 	var named []string

@@ -34,6 +34,8 @@ type present struct {
 	left map[*project.File]bool
 	// clientUses are what becomes of uses of generated clients, by file.
 	clientUses map[*project.File][]ClientUse
+	// clientsLag: packages stay on the old version because of clients that are generated for it.
+	clientsLag bool
 	// onlyImporters: the new version has all the kinds already.
 	onlyImporters bool
 }
@@ -87,9 +89,10 @@ func (l *Layout) Consumes(file *project.File) bool {
 	return l.Request.Consumes(file.Path) && !l.left[file]
 }
 
-// LeavesImporters reports whether files that import the old version go on using it.
-func (l *Layout) LeavesImporters() bool {
-	return len(l.left) > 0 || !slices.Equal(l.Request.Consumers, []string{request.ConsumersAll})
+// HasFollowers reports whether importers are to follow to the new version later: those that the request leaves, and those
+// that use generated clients.
+func (l *Layout) HasFollowers() bool {
+	return l.clientsLag || !slices.Equal(l.Request.Consumers, []string{request.ConsumersAll})
 }
 
 // PackageName is the name that a package of the migration has or gets.

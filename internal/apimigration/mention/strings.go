@@ -6,7 +6,6 @@ package mention
 import (
 	"go/ast"
 	"go/token"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // stringReader lists strings and collects the finalizers among them.
@@ -199,7 +199,7 @@ func (s *Reader) adviceOn(name, value string) string {
 			value == one.Old.List
 	}):
 		return "names the old kind: decide whether the new one is meant"
-	case slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(value)):
+	case tree.IsManifest(value):
 		return "is the name of a file of the old CRD: decide whether the code needs the new one, too"
 	case strings.Contains(value, "/") && len(validation.IsQualifiedName(value)) == 0:
 		return "is a label or an annotation with the old name: objects carry it, and selectors look for it"

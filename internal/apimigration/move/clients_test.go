@@ -126,6 +126,9 @@ func TestCodeThatUsesGeneratedClientsStaysWhereTheKindGetsAnotherGroup(t *testin
 	if !slices.ContainsFunc(outcome.Plan.Findings, func(one finding.Finding) bool { return one.String() == want }) {
 		t.Errorf("no finding %q in %v", want, outcome.Plan.Findings)
 	}
+	if !strings.Contains(outcome.Plan.Copy.Text(), "have to follow first") {
+		t.Error("the plan of the copy does not say that packages have to follow")
+	}
 	checkAgreement(t, dir)
 	generateClients(t, dir, "api/storage/v1", "storage", "v1")
 	again := migrated(t, dir, asked)

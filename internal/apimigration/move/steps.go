@@ -5,13 +5,13 @@ package move
 
 import (
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/transaction"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // stepKind says which step of a migration a file belongs to. After each step, in this order, the code compiles: the new
@@ -39,7 +39,7 @@ func stepOf(l *layout.Layout, file string) stepKind {
 		return stepNew
 	case path.Ext(file) == ".go":
 		return stepImporters
-	case slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(file)):
+	case tree.IsManifest(file):
 		return stepManifests
 	default:
 		return stepRest

@@ -98,7 +98,7 @@ func (p *Project) readManifests() (current, released []Manifest, err error) {
 			return err
 		case entry.IsDir() && tree.IsForeign(entry.Name()):
 			return filepath.SkipDir
-		case !entry.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)):
+		case !entry.Type().IsRegular() || !tree.IsManifest(name):
 			return nil
 		}
 		content, err := os.ReadFile(name)

@@ -83,7 +83,7 @@ func isDocument(file string) bool {
 // isExample recognises manifests that no other file has to agree with. A kustomization finds what it patches by its
 // version, a chart may be installed where the new version is not served, and tests compare files with what they expect.
 func isExample(file string, files []string) bool {
-	if !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(file)) || isIn(file, "testdata") ||
+	if !tree.IsManifest(file) || isIn(file, "testdata") ||
 		isIn(file, "templates") {
 		return false
 	}

@@ -30,7 +30,7 @@ var (
 func Releases(paths []string) map[string]string {
 	releases, series, bundles := map[string]string{}, map[string][]string{}, bundles(paths)
 	for _, name := range paths {
-		if !isManifest(name) {
+		if !IsManifest(name) {
 			continue
 		}
 		if parent, version, _ := cutRelease(name); len(bundles[parent]) > 0 {
@@ -91,9 +91,10 @@ func cutRelease(name string) (parent, version string, ok bool) {
 }
 
 func isServiceVersion(base string) bool {
-	return isManifest(base) && strings.Contains(base, "clusterserviceversion")
+	return IsManifest(base) && strings.Contains(base, "clusterserviceversion")
 }
 
-func isManifest(name string) bool {
+// IsManifest reports whether a file may hold objects, by the end of its name: YAML or JSON.
+func IsManifest(name string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
 }
