@@ -59,15 +59,8 @@ func (g grants) extend(
 		return nil, nil
 	}
 	slices.SortFunc(granted, byName)
-	path, err := apipath.Object(rbacv1.SchemeGroupVersion.WithResource("clusterroles"), "", g.role)
+	path, role, err := g.guardedRole(ctx)
 	if err != nil {
-		return nil, err
-	}
-	var role rbacv1.ClusterRole
-	if err := apiserver.Send(ctx, g.rest.Get().AbsPath(path), &role); err != nil {
-		return nil, fmt.Errorf("read ClusterRole %s: %w", g.role, err)
-	}
-	if err := g.verifyGuard(ctx, path, role); err != nil {
 		return nil, err
 	}
 	role.Rules = extended(role.Rules, granted, known)
@@ -75,6 +68,24 @@ func (g grants) extend(
 		return nil, fmt.Errorf("extend ClusterRole %s: %w", g.role, err)
 	}
 	return granted, nil
+}
+
+// guardedRole reads the role. It returns an error unless the guard is in force.
+func (g grants) guardedRole(ctx context.Context) (path string, role rbacv1.ClusterRole, err error) {
+	path, err = apipath.Object(rbacv1.SchemeGroupVersion.WithResource("clusterroles"), "", g.role)
+	if err != nil {
+		return "", role, err
+	}
+	if err := apiserver.Send(ctx, g.rest.Get().AbsPath(path), &role); err != nil {
+		return "", role, fmt.Errorf("read ClusterRole %s: %w", g.role, err)
+	}
+	return path, role, g.verifyGuard(ctx, path, role)
+}
+
+// isGuarded reports whether the guard is in force.
+func (g grants) isGuarded(ctx context.Context) bool {
+	_, _, err := g.guardedRole(ctx)
+	return err == nil
 }
 
 // errUnguarded means that the API server would let the worker change what the guard protects.
