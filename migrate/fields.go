@@ -24,6 +24,27 @@ func (e *fieldLossError) Error() string {
 		": the schema under which the object would be stored does not have it"
 }
 
+// failed returns the error about the objects that could not be rewritten, or nil if there are none.
+func (s *Sweep) failed() error {
+	switch c := s.state.Counts; {
+	case c.Failed == 0:
+		return nil
+	case c.Failed == c.WouldLoseFields:
+		return fmt.Errorf("%w: %d", ErrWouldLoseFields, c.Failed)
+	default:
+		return fmt.Errorf("%w: %d", ErrObjectsFailed, c.Failed)
+	}
+}
+
+// countOf returns how a failure counts.
+func countOf(f Failure) Counts {
+	c := Counts{Failed: 1}
+	if f.Reason == WouldLoseFields {
+		c.WouldLoseFields = 1
+	}
+	return c
+}
+
 // isCustom reports whether a CRD says how the resource is stored. An empty Origin means Custom.
 func (s *Sweep) isCustom() bool {
 	return s.wire.target.Origin != BuiltIn && s.wire.target.Origin != Aggregated
@@ -64,7 +85,7 @@ func (s *Sweep) patchAtStorageVersion(d *pruning.CRD) {
 		return
 	}
 	s.log.Info("Objects are rewritten at the storage version, where they lose nothing, and not at the one that was asked "+
-		"for", "storageVersion", endpoint, "asked", s.asked)
+		"for", "before", s.asked, "now", endpoint)
 	s.wire.target.Resource.Version = endpoint
 }
 

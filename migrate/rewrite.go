@@ -313,11 +313,7 @@ func (s *Sweep) judge(starting context.Context, o object, err error) (Counts, *F
 		return Counts{}, nil, fmt.Errorf("rewrite %s: %w", s.wire.target.GroupResource(), err)
 	default:
 		f := failureOf(o, reasonOf(err, c), describe(err))
-		counts := Counts{Failed: 1}
-		if f.Reason == WouldLoseFields {
-			counts.WouldLoseFields = 1
-		}
-		return counts, f, nil
+		return countOf(*f), f, nil
 	}
 }
 
@@ -338,11 +334,9 @@ func (s *Sweep) retryFailed(starting, ctx context.Context) error {
 	}
 	s.update(func() {
 		s.live = Counts{}
-		s.state.Counts.Failed -= int64(len(again))
 		for _, f := range s.state.Failures {
-			if f.Reason == WouldLoseFields {
-				s.state.Counts.WouldLoseFields--
-			}
+			s.state.Counts.Failed--
+			s.state.Counts.WouldLoseFields -= countOf(f).WouldLoseFields
 		}
 		s.state.Counts.add(counts)
 		s.state.Failures = nil

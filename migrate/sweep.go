@@ -329,18 +329,6 @@ func (s *Sweep) goesOn(epoch Epoch, now time.Time) bool {
 	return s.state.inEpoch(epoch, now) && (s.state.Epoch.Evidence >= least || epoch.Evidence < least)
 }
 
-// failed returns the error about the objects that could not be rewritten, or nil if there are none.
-func (s *Sweep) failed() error {
-	switch c := s.state.Counts; {
-	case c.Failed == 0:
-		return nil
-	case c.Failed == c.WouldLoseFields:
-		return fmt.Errorf("%w: %d", ErrWouldLoseFields, c.Failed)
-	default:
-		return fmt.Errorf("%w: %d", ErrObjectsFailed, c.Failed)
-	}
-}
-
 // conclude decides what a complete pass proves (I2).
 func (s *Sweep) conclude(evidence Evidence) error {
 	s.enter(Done)

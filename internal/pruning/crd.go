@@ -59,7 +59,7 @@ func Parse(raw []byte) (*CRD, error) {
 	for _, v := range d.Spec.Versions {
 		s := &v.Schema.OpenAPI
 		if d.Spec.PreserveUnknownFields {
-			s = &Schema{Preserve: true}
+			s = Everything()
 		}
 		c.Versions = append(c.Versions, Version{Name: v.Name, Served: v.Served, Storage: v.Storage, Schema: s})
 	}

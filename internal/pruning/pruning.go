@@ -38,6 +38,9 @@ type Schema struct {
 	Default json.RawMessage `json:"default"`
 }
 
+// Everything returns the schema that keeps every field, as spec.preserveUnknownFields does.
+func Everything() *Schema { return &Schema{Preserve: true} }
+
 // Additional are additionalProperties: a schema, or a boolean, for which Schema is nil.
 type Additional struct{ *Schema }
 

@@ -67,7 +67,7 @@ func NewRule(c *CRD, endpoint string, accepted []string) *Rule {
 	for _, v := range c.Versions {
 		way := route{schema: v.Schema, stations: []*Schema{v.Schema}}
 		for _, to := range targets {
-			if to != v.Schema && (!c.Webhook || crossing || v.Schema.narrowsTo(to)) {
+			if to != v.Schema && (!c.Webhook || crossing || v.Schema.NarrowsTo(to)) {
 				way.stations = append(way.stations, to)
 			}
 		}
@@ -89,10 +89,10 @@ func NewRule(c *CRD, endpoint string, accepted []string) *Rule {
 	return r
 }
 
-// narrowsTo reports whether another schema has less than s and nothing more: then a conversion webhook has no field into
+// NarrowsTo reports whether another schema has less than s and nothing more: then a conversion webhook has no field into
 // which it could move what the other schema lacks. Where the other schema has fields of its own, the webhook is trusted
 // to move the values, as for every other request.
-func (s *Schema) narrowsTo(to *Schema) bool { return len(s.Lost(to)) > 0 && len(to.Lost(s)) == 0 }
+func (s *Schema) NarrowsTo(to *Schema) bool { return len(s.Lost(to)) > 0 && len(to.Lost(s)) == 0 }
 
 // Lossless reports whether no object can lose a field, whatever its managedFields say: every schema on the way keeps
 // every field.

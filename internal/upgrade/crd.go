@@ -15,6 +15,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/phrase"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
 
 // Manifest is a CustomResourceDefinition that someone wants to apply, or the live one: the fields that decide whether
@@ -40,7 +41,7 @@ const StandardInput = "standard input"
 type ManifestVersion struct {
 	Name            string
 	Served, Storage bool
-	Schema          Schema
+	Schema          *pruning.Schema
 }
 
 // ParseManifest reads a CustomResourceDefinition of apiextensions.k8s.io/v1.
@@ -61,7 +62,7 @@ func ParseManifest(raw []byte) (Manifest, error) {
 				Served  bool   `json:"served"`
 				Storage bool   `json:"storage"`
 				Schema  struct {
-					OpenAPI Schema `json:"openAPIV3Schema"`
+					OpenAPI pruning.Schema `json:"openAPIV3Schema"`
 				} `json:"schema"`
 			} `json:"versions"`
 			Conversion struct {
@@ -90,9 +91,11 @@ func ParseManifest(raw []byte) (Manifest, error) {
 		Reachable: webhook.URL != "" || len(webhook.Service) > 0,
 	}
 	for _, v := range d.Spec.Versions {
-		v.Schema.OpenAPI.Preserve = v.Schema.OpenAPI.Preserve || d.Spec.PreserveUnknownFields
-		m.Versions = append(m.Versions, ManifestVersion{Name: v.Name, Served: v.Served, Storage: v.Storage,
-			Schema: v.Schema.OpenAPI})
+		s := &v.Schema.OpenAPI
+		if d.Spec.PreserveUnknownFields {
+			s = pruning.Everything()
+		}
+		m.Versions = append(m.Versions, ManifestVersion{Name: v.Name, Served: v.Served, Storage: v.Storage, Schema: s})
 	}
 	switch {
 	case d.APIVersion != "apiextensions.k8s.io/v1":
@@ -281,7 +284,7 @@ func (q Question) losses(proposed Manifest, live *Manifest, all []stored) string
 			if len(fields) == 0 || live.loses(from.Name, to.Name) {
 				continue
 			}
-			return fmt.Sprintf("it has no conversion webhook, and %s of %s does not fit %s: objects stored as %s lose it", fields[0], from.Name, to.Name, from.Name)
+			return fmt.Sprintf("it has no conversion webhook, and %s of %s does not fit %s: objects stored as %s lose it", fields[0].Path, from.Name, to.Name, from.Name)
 		}
 	}
 	return ""

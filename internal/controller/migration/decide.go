@@ -234,7 +234,7 @@ func (f facts) backingOff() bool {
 func (f facts) untilRetry() time.Duration {
 	s := f.migration.Status.Run
 	left := s.RetryTime.Sub(f.now)
-	if f.firstRetry > 0 && left > max(backoff(f.firstRetry, s.Failures), migrate.DefaultSettleTime, f.settleTime) {
+	if f.firstRetry > 0 && left > max(retryAfter(f.firstRetry, f.migration.Status), migrate.DefaultSettleTime, f.settleTime) {
 		return 0
 	}
 	return left
