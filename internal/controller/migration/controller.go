@@ -44,6 +44,8 @@ type controller struct {
 
 	since time.Time // every look since then has succeeded; zero if the last one failed
 	heard hearings
+	// refused are written only while starts are carried out, one after the other.
+	refused refusedStarts
 }
 
 // request is what to reconcile: everything together, or the end of the time for which a migration is kept after its
@@ -172,9 +174,10 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 	switch d.step {
 	case stepNothing, stepFollow:
 	case stepStart:
-		if err := c.runs.start(ctx, m, d.run, d.seed); err != nil {
+		if err := c.start(ctx, d, s); err != nil {
 			return err
 		}
+		next = statusAfter(m, d.decision, s.now, c.firstRetry)
 	case stepHalt:
 		if err := c.runs.halt(ctx, d.run); err != nil {
 			return err
@@ -201,6 +204,26 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 		return nil
 	}
 	c.announce(m, before, next)
+	return nil
+}
+
+// start starts a run. If the API server refuses to create it, the status says so, and the turn goes to another.
+func (c *controller) start(ctx context.Context, d *planned, s snapshot) error {
+	uid := d.migration.UID
+	err := c.runs.start(ctx, d.migration, d.run, d.seed)
+	if !isRefusal(err) {
+		if err == nil {
+			c.refused.started(uid)
+		}
+		return err
+	}
+	c.log.Warn("Cannot create a run; trying again", "migration", d.migration.Name, "error", err)
+	if c.refused == nil {
+		c.refused = refusedStarts{}
+	}
+	c.refused.add(uid, err, s.now)
+	no := c.refused[uid].refusal(d.run.generation)
+	d.step, d.phase, d.reason, d.message, d.again = stepNothing, no.phase, no.reason, no.message, settleInterval
 	return nil
 }
 
