@@ -157,10 +157,10 @@ type StorageVersionMigrationSpec struct {
 	// +kubebuilder:validation:items:Pattern=`^[^\p{C}\p{Zl}\p{Zp}]*$`
 	AcceptFieldLoss []string `json:"acceptFieldLoss,omitempty"`
 	// TTLSecondsAfterFinished is how long, in seconds, this object is kept after
-	// its migration has succeeded. Values below 15 count as 15, in which the
-	// controller records the proof. The controller requests later migrations of
-	// the resource with another object. If unset, the default, the object is kept
-	// indefinitely.
+	// its migration has succeeded. Values below 15 count as 15. In any case it is
+	// kept until the StorageState of the resource records the proof, or refuses it
+	// for good. The controller requests later migrations of the resource with
+	// another object. If unset, the default, the object is kept indefinitely.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
