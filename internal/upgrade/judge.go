@@ -190,7 +190,8 @@ func (f Facts) disagreement() (disagree, unknown string) {
 	return "", ""
 }
 
-// lateness is how late a heartbeat may be: the time to ask all API servers and to record their answers.
+// lateness is how late a heartbeat may be: the time to ask all API servers and to record their answers. By as much the
+// clocks of the controller and of this machine may differ.
 const lateness = 2 * time.Minute
 
 // maxAge is how old the heartbeat of a StorageState can become while a controller renews it: a heartbeat younger than
@@ -215,6 +216,9 @@ func (q Question) outdated(f Facts) string {
 		return ""
 	case status.LastHeartbeatTime.IsZero():
 		return "its StorageState does not say when the API servers were last asked"
+	case age < -lateness:
+		return fmt.Sprintf("its StorageState was last renewed %s in the future: the clock of this machine or of the "+
+			"controller is wrong, and whether the controller still works is unknown", minutes(-age))
 	case age > q.maxAge(status):
 		return fmt.Sprintf("its StorageState was last renewed %s ago, and at most %s was expected: what happened "+
 			"since is unknown", minutes(age), minutes(q.maxAge(status)))
