@@ -304,7 +304,8 @@ func define(d *crd.CRD) customResource {
 	kept := customResource{
 		CRD: CRD{
 			Name: d.Metadata.Name, UID: d.Metadata.UID, Generation: d.Metadata.Generation,
-			StorageVersion: d.StorageVersion(), StoredVersions: d.Status.StoredVersions,
+			ResourceVersion: d.Metadata.ResourceVersion,
+			StorageVersion:  d.StorageVersion(), StoredVersions: d.Status.StoredVersions,
 			Conversion: d.Spec.Conversion.Strategy,
 		},
 		GroupResource: schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural},
