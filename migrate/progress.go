@@ -13,6 +13,9 @@ type Counts struct {
 	Rewritten int64 `json:"rewritten"`
 	// Current counts the objects that were already stored in the current version.
 	Current int64 `json:"current"`
+	// Accepted counts the objects that the API server would rewrite or leave as they are, in a dry run: it stores nothing
+	// then, so its answer does not tell which of the two (Options.DryRun).
+	Accepted int64 `json:"accepted,omitempty"`
 	// Gone counts the objects that someone else deleted during the pass.
 	Gone int64 `json:"gone"`
 	// Failed counts the objects that could not be rewritten.
@@ -39,11 +42,12 @@ type Counts struct {
 }
 
 // Done returns how many objects of the pass are accounted for.
-func (c Counts) Done() int64 { return c.Rewritten + c.Current + c.Gone + c.Failed }
+func (c Counts) Done() int64 { return c.Rewritten + c.Current + c.Accepted + c.Gone + c.Failed }
 
 func (c *Counts) add(o Counts) {
 	c.Rewritten += o.Rewritten
 	c.Current += o.Current
+	c.Accepted += o.Accepted
 	c.Gone += o.Gone
 	c.Failed += o.Failed
 	c.WouldLoseFields += o.WouldLoseFields
@@ -148,4 +152,4 @@ type Result struct {
 }
 
 // Accounted returns how many objects the result accounts for without failure.
-func (r Result) Accounted() int64 { return r.Counts.Rewritten + r.Counts.Current + r.Counts.Gone }
+func (r Result) Accounted() int64 { return r.Counts.Done() - r.Counts.Failed }

@@ -167,8 +167,11 @@ func (s *Sweep) rewrite(starting, ctx context.Context, o object) (Counts, *Failu
 			return s.judge(starting, o, err)
 		}
 		counts := outcome(o, after)
+		if s.options.DryRun {
+			counts = Counts{Accepted: 1}
+		}
 		if throughStatus {
-			counts.ThroughStatus = counts.Rewritten
+			counts.ThroughStatus = counts.Rewritten + counts.Accepted
 		}
 		return counts, nil, nil
 	}

@@ -89,6 +89,8 @@ type CRD struct {
 	Name       string
 	UID        types.UID
 	Generation int64
+	// ResourceVersion is that of the object when it was read.
+	ResourceVersion string
 	// StorageVersion is the version that spec marks as the storage version.
 	StorageVersion string
 	// StoredVersions are the versions in status.storedVersions.
