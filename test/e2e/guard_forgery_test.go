@@ -302,6 +302,7 @@ func (g *guarded) extend() {
 			path: "/apis/later.example.com/v1/namespaces/victim/latecomers/none", body: "{}"})
 		return outcome == passes
 	})
+	g.rewriteAtTheStorageVersion(worker)
 	const policies = "validatingadmissionpolicybindings.admissionregistration.k8s.io"
 	left := c.untilState(policies, "left to an administrator",
 		func(s *v1alpha1.StorageState) bool {

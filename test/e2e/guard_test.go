@@ -149,7 +149,6 @@ func TestTheGuard(t *testing.T) {
 	t.Run("the controller grants nothing but rewrites", func(t *testing.T) { g.in(t).tryGrants() })
 	t.Run("the controller grants versions by name", func(t *testing.T) { g.in(t).tryVersions() })
 	t.Run("the controller lets the worker migrate what comes later", func(t *testing.T) { g.in(t).extend() })
-	t.Run("the worker rewrites at the storage version", func(t *testing.T) { g.in(t).rewriteAtTheStorageVersion() })
 	t.Run("uninstall removes the guard last", func(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(g.in(t).admin.run(0, "uninstall").stdout), "\n")
 		for n, line := range lines[len(lines)-10:] {

@@ -52,11 +52,10 @@ func (g *guarded) rewriteKeeper(client rest.Interface, version string) (outcome 
 }
 
 // rewriteAtTheStorageVersion expects that a rewrite at another served version, which would lose a field, is refused by
-// the guard, also after the storage version has moved and a controller has seen that.
-func (g *guarded) rewriteAtTheStorageVersion() {
+// the guard, also after the storage version has moved. A controller runs that sees what comes and moves.
+func (g *guarded) rewriteAtTheStorageVersion(worker rest.Interface) {
+	g.Helper()
 	g.createKeeper()
-	g.admin.run(0, "install", "--wait=false", "--image=kube-migrator:test")
-	worker := g.as("kube-migrator-worker")
 	eventually(g.T, "keepers may be rewritten at their storage version", func() bool {
 		return g.rewriteKeeper(worker, "v2") == passes
 	})
@@ -67,11 +66,6 @@ func (g *guarded) rewriteAtTheStorageVersion() {
 	if err != nil || !strings.Contains(string(value), `"b":"kept"`) {
 		g.Fatalf("etcd holds %s (%v), without the field", value, err)
 	}
-
-	c := &controlled{T: g.T, cluster: g.cluster,
-		kubeconfig: asServiceAccount(g.T, g.cluster, "kube-migrator-controller")}
-	p := c.triggering("--workers=jobs", "--worker-image=kube-migrator:test", "--bootstrap=none",
-		"--worker-versions-role=kube-migrator-worker-versions", "--auto-trigger=false")
 	if err := g.cluster.MoveStorage(g.Context(), keepersCRD, "v1"); err != nil {
 		g.Fatal(err)
 	}
@@ -79,7 +73,6 @@ func (g *guarded) rewriteAtTheStorageVersion() {
 	if outcome := g.rewriteKeeper(worker, "v1"); outcome != passes {
 		g.Errorf("a rewrite at the new storage version: %s, want %s", outcome, passes)
 	}
-	c.end(p)
 }
 
 // tryVersions tries what else the controller's token could write into the role that names versions.
