@@ -151,8 +151,8 @@ var allowed = map[string][]string{
 	"internal/controller/storageversions": {"internal/pace", "storageversion"},
 	"internal/controller/trigger": {
 		"api/v1alpha1", "internal/access", "internal/agreement", "internal/apipath", "internal/apiserver",
-		"internal/bounded", "internal/crd", "internal/identity", "internal/install/discovery", "internal/inventory",
-		"internal/ledger", "internal/pace", "internal/printable", "migrate", "storageversion",
+		"internal/bounded", "internal/crd", "internal/identity", "internal/install/discovery", "internal/install/grant",
+		"internal/inventory", "internal/ledger", "internal/pace", "internal/printable", "migrate", "storageversion",
 	},
 	"internal/controller/migration": {"internal/apiserver", "internal/agreement", "api/v1alpha1", "internal/bounded",
 		"internal/controller/scrape", "internal/install/discovery", "internal/inventory", "internal/storedversions",
@@ -167,9 +167,11 @@ var allowed = map[string][]string{
 	"internal/identity":  nil,
 	"internal/install": {
 		"api/v1alpha1", "config", "internal/access", "internal/agreement", "internal/apipath",
-		"internal/apiserver", "internal/crd", "internal/install/discovery", "internal/inventory", "internal/pace", "migrate",
+		"internal/apiserver", "internal/crd", "internal/install/discovery", "internal/install/grant", "internal/inventory",
+		"internal/pace", "migrate",
 	},
 	"internal/install/discovery": {"internal/apiserver"},
+	"internal/install/grant":     {"internal/inventory", "migrate"},
 	"internal/inventory": {"internal/apipath", "internal/apiserver", "internal/bounded", "internal/crd",
 		"migrate", "storageversion"},
 	"internal/ledger":    nil,
