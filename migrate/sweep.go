@@ -73,6 +73,7 @@ type Sweep struct {
 	connect func(address string) (rest.Interface, error)
 
 	hash      string        // of the storage version at the start of the run
+	began     time.Time     // the epoch of the pass began no later
 	hasStatus bool          // refused objects are rewritten through their status
 	restores  int           // how often the run saw that etcd had been restored
 	newest    atomic.Uint64 // newest resourceVersion read
@@ -188,7 +189,7 @@ func (s *Sweep) run(ctx context.Context) error {
 		if err := s.save(ctx); err != nil {
 			return err
 		}
-		s.linger(ctx, epoch)
+		s.linger(ctx, epoch, err)
 		s.update(s.endPass)
 		if err := s.save(ctx); err != nil {
 			return err
