@@ -53,8 +53,8 @@ var (
 	// ErrAnswerTooLarge reports that an answer exceeds the limit on its bytes or elements (I6). The text names the
 	// server and the path.
 	ErrAnswerTooLarge = bounded.ErrTooLarge
-	// ErrStalled reports that no object was accounted for during Options.StallTimeout. The checkpoint contains all
-	// progress.
+	// ErrStalled reports that no object was accounted for during Options.StallTimeout, or that too many objects got no
+	// answer although the API server answers other requests. The checkpoint contains all progress.
 	ErrStalled = errors.New("no progress")
 )
 
