@@ -102,3 +102,32 @@ func TestAFewObjectsWithoutAnAnswerAreSetAside(t *testing.T) {
 		})
 	}
 }
+
+// What no API server can read does not pass with time: the object is named at once, and a list ends the run at once.
+func TestWhatNoAPIServerCanReadIsNotWaitedFor(t *testing.T) {
+	const unreadable = `unable to transform key "/registry/configmaps/d/o7": no matching prefix found`
+	for _, inList := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &scripted{n: 100, resourceVersion: "1000"}
+			f.list = func(w http.ResponseWriter) bool {
+				return inList && refuse(w, http.StatusInternalServerError, unreadable)
+			}
+			f.patch = func(name string, w http.ResponseWriter) bool {
+				return name == "o7" && refuse(w, http.StatusInternalServerError, unreadable)
+			}
+			began := time.Now()
+			agreement := func() (Epoch, error) { return lastingFrom(began.Add(-time.Hour)), nil }
+			result, err := virtualSweep(t, f, agreement, Options{}).Run(t.Context())
+			if inList {
+				if !errors.Is(err, ErrNotReady) || time.Since(began) > time.Second {
+					t.Errorf("the list ended after %v with %v, want ErrNotReady at once", time.Since(began), err)
+				}
+				return
+			}
+			if !errors.Is(err, ErrObjectsFailed) || result.Counts.Rewritten != 99 || result.Counts.Retried != 0 ||
+				len(result.Failures) != 1 || result.Failures[0].Reason != Unreadable {
+				t.Errorf("%+v, %v; want 99 rewritten and o7 unreadable", result, err)
+			}
+		})
+	}
+}

@@ -75,7 +75,7 @@ func (s *Sweep) explainList(err error) error {
 		return fmt.Errorf("%w: %s", ErrResourceGone, name)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w: list %s: %w", ErrForbidden, name, err)
-	case strings.Contains(err.Error(), conversionWebhook):
+	case strings.Contains(err.Error(), conversionWebhook), isPermanent(err):
 		return fmt.Errorf("%w: %s: %w", ErrNotReady, name, err)
 	}
 	return fmt.Errorf("list %s: %w", name, err)
