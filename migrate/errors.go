@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -56,8 +57,8 @@ var (
 	// ErrAnswerTooLarge reports that an answer exceeds the limit on its bytes or elements (I6). The text names the
 	// server and the path.
 	ErrAnswerTooLarge = bounded.ErrTooLarge
-	// ErrStalled reports that no object was accounted for during Options.StallTimeout. The checkpoint contains all
-	// progress.
+	// ErrStalled reports that no object was accounted for during Options.StallTimeout, or that too many objects got no
+	// answer although the API server answers other requests. The checkpoint contains all progress.
 	ErrStalled = errors.New("no progress")
 )
 
@@ -111,6 +112,8 @@ func classify(err error) class {
 		return lost
 	}
 	switch code := status.Status().Code; {
+	case permanent.MatchString(status.Status().Message):
+		return rejected // whatever the code is, which is mostly 500
 	case admissionDenial.MatchString(status.Status().Message), policyDenial.MatchString(status.Status().Message):
 		return rejected // whatever code the webhook or the policy chose
 	case strings.Contains(status.Status().Message, conversionWebhook) &&
@@ -140,6 +143,11 @@ const (
 	conversionWebhook = "conversion webhook"
 	notAsked          = "failed: Post "
 )
+
+// permanent is what an API server says about an object that it cannot decrypt or decode, or that is too large for etcd.
+// No repetition helps: an encryption key is missing, or the bytes in etcd are not those of an object.
+var permanent = regexp.MustCompile(`not transformable|corrupt object|[Uu]nable to transform|no matching prefix found|` +
+	`data from the storage is not decodable|etcdserver: request is too large`)
 
 // retryAfter returns how long the server asked us to wait, or our own wait if it refused without saying. Other errors
 // contain what a webhook wrote into its answer, which asks for nothing.
@@ -178,6 +186,9 @@ const (
 	Conflicting Reason = "Conflicting"
 	// ServerError means that the API server, or a webhook that it called, failed in each attempt.
 	ServerError Reason = "ServerError"
+	// Unreadable means that no API server can decode or store the object as it is in etcd: an encryption key is missing,
+	// its bytes are corrupt, or it is too large for etcd.
+	Unreadable Reason = "Unreadable"
 	// Unreachable means that the API server did not answer, or refused because of load, in each attempt.
 	Unreachable Reason = "Unreachable"
 )
@@ -191,6 +202,9 @@ func reasonOf(err error, c class) Reason {
 	case missing:
 		return Orphaned
 	case rejected, refused, expired:
+		if isPermanent(err) {
+			return Unreadable
+		}
 		if isGuarded(err) {
 			return WouldChange
 		}
@@ -219,6 +233,12 @@ func isGuarded(err error) bool {
 	}
 	message := status.Status().Message
 	return policyDenial.MatchString(message) && strings.Contains(message, GuardRefusal)
+}
+
+// isPermanent reports whether no API server can read or store an object.
+func isPermanent(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && permanent.MatchString(status.Status().Message)
 }
 
 // isAdmission reports whether a 403 came from admission rather than from authorization, whose answers have the
