@@ -183,10 +183,11 @@ var allowed = map[string][]string{
 	"internal/phrase":                      nil,
 	"internal/shell":                       nil,
 	"internal/storedversions":              {"internal/apipath", "internal/apiserver", "internal/crd"},
-	"internal/testbed":                     nil,
+	"internal/testbed":                     {"internal/testbed/content"},
 	"internal/testbed/cmd/testbed-build":   {"internal/testbed"},
 	"internal/testbed/cmd/testbed-machine": nil,
 	"internal/testbed/cmd/testbed-pause":   nil,
+	"internal/testbed/content":             nil,
 	"internal/upgrade":                     {"api/v1alpha1", "internal/phrase", "storageversion"},
 	"internal/upgrade/cmd/decodable": {
 		"internal/apiserver", "internal/inventory", "internal/pace", "internal/testbed", "internal/upgrade",
