@@ -207,7 +207,7 @@ var allowed = map[string][]string{
 	"test/aggregated/plain":        {"storageversion"},
 	"test/chart":                   nil,
 	"test/chaos":                   nil, // the tag "chaos" keeps its tests from go list
-	"test/chaos/judge":             {"internal/testbed"},
+	"test/chaos/judge":             {"internal/testbed", "internal/testbed/content"},
 	"test/chaos/plan":              nil,
 	"test/demo":                    {"internal/cli/render", "internal/etcdaudit", "internal/shell", "internal/testbed"},
 	"test/docs":                    nil,
