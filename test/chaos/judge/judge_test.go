@@ -216,8 +216,8 @@ func TestTheJudge(t *testing.T) {
 			want: []string{`not named is "` + key("b")},
 		},
 		"a failed run that did not count every object": {
-			changes: []Change{defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, h1), failed(12, 1, h2, "b")},
-			want:    []string{"counts 1 failures and names 1, and etcd holds 2 older objects"},
+			changes: []Change{defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, h1), failed(12, 1, h2)},
+			want:    []string{"counts 1 failures and names 0, and etcd holds 2 older objects"},
 		},
 		"a failed run whose list is full": {
 			changes: []Change{defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, h1), failed(12, 2, h2, "b")},
