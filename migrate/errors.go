@@ -23,6 +23,9 @@ var (
 	// ErrObjectsFailed reports that the sweep has ended and at least one object could not be rewritten. Result names
 	// these objects (I4).
 	ErrObjectsFailed = errors.New("objects could not be rewritten")
+	// ErrWouldLoseFields is ErrObjectsFailed if every object that was not rewritten was left alone because it would
+	// lose fields. Repeating the run changes nothing: see Options.AcceptFieldLoss.
+	ErrWouldLoseFields = fmt.Errorf("%w, because they would lose fields", ErrObjectsFailed)
 	// ErrNotProven reports that every object was rewritten, but the evidence is weaker than Options.MinEvidence.
 	ErrNotProven = errors.New("rewritten, but not proven")
 	// ErrNoAgreement reports that the API servers did not settle on one version within Options.AgreementTimeout.
@@ -98,7 +101,7 @@ func classify(err error) class {
 		return cancelled
 	case errors.Is(err, ErrUntrustedAnswer):
 		return untrusted
-	case errors.Is(err, ErrAnswerTooLarge):
+	case errors.Is(err, ErrAnswerTooLarge), errors.As(err, new(*fieldLossError)):
 		return rejected // another request gets the same answer
 	case errors.Is(err, errMalformed), errors.Is(err, errNotTheObject):
 		return faulty
@@ -165,6 +168,9 @@ const (
 	// WouldChange means that a guard refused the rewrite (GuardRefusal), because a mutating webhook or policy, or the
 	// API server itself, would change the object. Nothing was changed.
 	WouldChange Reason = "WouldChange"
+	// WouldLoseFields means that the API server would drop fields of the object: the schema under which it would be
+	// stored does not have them. No request was sent. The message names the fields.
+	WouldLoseFields Reason = "WouldLoseFields"
 	// Orphaned means that the object's namespace is deleted, so the API server answers every write with 404, but the
 	// object is still stored.
 	Orphaned Reason = "Orphaned"
@@ -187,6 +193,9 @@ func reasonOf(err error, c class) Reason {
 	case rejected, refused, expired:
 		if isGuarded(err) {
 			return WouldChange
+		}
+		if errors.As(err, new(*fieldLossError)) {
+			return WouldLoseFields
 		}
 		if apierrors.IsForbidden(err) && !isAdmission(err) {
 			return Forbidden

@@ -17,6 +17,8 @@ type Counts struct {
 	Gone int64 `json:"gone"`
 	// Failed counts the objects that could not be rewritten.
 	Failed int64 `json:"failed"`
+	// WouldLoseFields counts those of them that were left alone because they would lose fields (I3).
+	WouldLoseFields int64 `json:"wouldLoseFields,omitempty"`
 	// RewrittenBefore counts the objects that were rewritten in earlier passes of this run, before the end of an epoch
 	// cut them short.
 	RewrittenBefore int64 `json:"rewrittenBefore,omitempty"`
@@ -44,6 +46,7 @@ func (c *Counts) add(o Counts) {
 	c.Current += o.Current
 	c.Gone += o.Gone
 	c.Failed += o.Failed
+	c.WouldLoseFields += o.WouldLoseFields
 	c.Retried += o.Retried
 	c.ThroughStatus += o.ThroughStatus
 	c.ChangedByAdmission += o.ChangedByAdmission
@@ -127,6 +130,9 @@ type Result struct {
 	Moved    int64 `json:"moved,omitempty"`
 	// Restarts counts the passes that the end of an epoch cut short.
 	Restarts int `json:"restarts"`
+	// Endpoint is the version at which objects were listed and patched: that of Target, or the storage version of a
+	// custom resource if that is served.
+	Endpoint string `json:"endpoint,omitempty"`
 	// Throttled counts the requests that the API server refused because of load.
 	Throttled int64 `json:"throttled"`
 	// Bytes is the size of the requests and answers of this process, as Options.MaxBytesPerSecond counts it.

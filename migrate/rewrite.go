@@ -312,7 +312,12 @@ func (s *Sweep) judge(starting context.Context, o object, err error) (Counts, *F
 	case errors.Is(err, errOutage), c == cancelled, c == refused, c == untrusted:
 		return Counts{}, nil, fmt.Errorf("rewrite %s: %w", s.wire.target.GroupResource(), err)
 	default:
-		return Counts{Failed: 1}, failureOf(o, reasonOf(err, c), describe(err)), nil
+		f := failureOf(o, reasonOf(err, c), describe(err))
+		counts := Counts{Failed: 1}
+		if f.Reason == WouldLoseFields {
+			counts.WouldLoseFields = 1
+		}
+		return counts, f, nil
 	}
 }
 
@@ -334,6 +339,11 @@ func (s *Sweep) retryFailed(starting, ctx context.Context) error {
 	s.update(func() {
 		s.live = Counts{}
 		s.state.Counts.Failed -= int64(len(again))
+		for _, f := range s.state.Failures {
+			if f.Reason == WouldLoseFields {
+				s.state.Counts.WouldLoseFields--
+			}
+		}
 		s.state.Counts.add(counts)
 		s.state.Failures = nil
 		s.state.fail(failures)
@@ -369,6 +379,9 @@ func (s *Sweep) verify(starting, ctx context.Context) error {
 
 // rest patches an object until its resourceVersion no longer changes.
 func (s *Sweep) rest(starting, ctx context.Context, o object) (Counts, *Failure, error) {
+	if len(o.loses) > 0 && s.state.current(o) {
+		return Counts{}, nil, nil // its managedFields name what it had lost before it was written in this epoch
+	}
 	for attempt := 1; ; attempt++ {
 		after, _, err := s.patch(starting, ctx, o)
 		switch {

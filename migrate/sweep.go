@@ -64,6 +64,7 @@ const (
 // Sweep is one run over one resource. Call Run once. Progress and Stop are safe for concurrent use with Run.
 type Sweep struct {
 	wire      *wire
+	asked     string // the version of Target
 	agreement Agreement
 	options   Options
 	pacer     *pace.Pacer
@@ -115,6 +116,7 @@ func newSweep(client rest.Interface, target Target, agreement Agreement, options
 	o := options.withDefaults()
 	return &Sweep{
 		wire:      newWire(client, target, o.DryRun),
+		asked:     target.Resource.Version,
 		agreement: agreement,
 		options:   o,
 		pacer: pace.New(pace.Limits{ObjectsPerSecond: o.MaxObjectsPerSecond, InFlight: o.MaxInFlight,
@@ -256,6 +258,9 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 	now := time.Now()
 	s.wire.conversionWebhook = epoch.ConversionWebhook
 	s.spread(epoch)
+	if err := s.follow(ctx, epoch); err != nil {
+		return err
+	}
 	if !s.goesOn(epoch, now) || s.state.Listed && s.state.FailuresOmitted > 0 {
 		s.update(s.endPass)
 	}
@@ -326,10 +331,14 @@ func (s *Sweep) goesOn(epoch Epoch, now time.Time) bool {
 
 // failed returns the error about the objects that could not be rewritten, or nil if there are none.
 func (s *Sweep) failed() error {
-	if n := s.state.Counts.Failed; n > 0 {
-		return fmt.Errorf("%w: %d", ErrObjectsFailed, n)
+	switch c := s.state.Counts; {
+	case c.Failed == 0:
+		return nil
+	case c.Failed == c.WouldLoseFields:
+		return fmt.Errorf("%w: %d", ErrWouldLoseFields, c.Failed)
+	default:
+		return fmt.Errorf("%w: %d", ErrObjectsFailed, c.Failed)
 	}
-	return nil
 }
 
 // conclude decides what a complete pass proves (I2).
@@ -350,6 +359,7 @@ func (s *Sweep) result(err error) Result {
 	defer s.mu.Unlock()
 	return Result{
 		Epoch: p.Epoch, Counts: p.Counts, Total: p.Total, Restarts: p.Restarts, Started: p.Started, Ended: time.Now(),
+		Endpoint:  s.wire.target.Resource.Version,
 		Throttled: p.Pace.Throttles, Bytes: p.Pace.Bytes, RewritingSeconds: s.rewriting.Seconds(),
 		SpreadOver: s.spreadOver,
 		Failures:   s.state.Failures, FailuresOmitted: s.state.FailuresOmitted,
