@@ -5,7 +5,7 @@
 // and the fields that the managedFields of an object name with the schemas under which a rewrite would store it.
 //
 // It owns this rule for the whole project (I3): the sweep asks it about every object, and the commands that show a loss
-// beforehand ask it about CRDs. It is pure, and reads no values of objects (I9). docs/adr/0027-fields-that-a-rewrite-would-drop.md
+// beforehand ask it about CRDs. It is pure, and reads no values of objects (I9). docs/adr/0026-fields-that-a-rewrite-would-drop.md
 // argues each case.
 //
 // An API server prunes an object when it reads it from etcd, by the schema of the version in which the object is
