@@ -14,12 +14,8 @@ import (
 func TestALowBandwidthIsWaitedForAndIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const objects, bytesPerSecond = 100, 10
-		agreement := func() (Epoch, error) {
-			e := lasting
-			e.Since = time.Now().Add(-time.Hour)
-			return e, nil
-		}
 		began := time.Now()
+		agreement := func() (Epoch, error) { return lastingFrom(began.Add(-time.Hour)), nil }
 		sweep := virtualSweep(t, &scripted{n: objects, resourceVersion: "1000"}, agreement,
 			Options{MaxBytesPerSecond: bytesPerSecond})
 		result, err := sweep.Run(t.Context())

@@ -87,7 +87,7 @@ func BenchmarkPage(b *testing.B) {
 func BenchmarkRewrite(b *testing.B) {
 	answer := metadataOf(0)
 	w := cannedWire(b, &answer)
-	o := objectOf(&answer.ObjectMeta, "wardle.example.com/v1")
+	o := new(wire).objectOf(&answer.ObjectMeta, "wardle.example.com/v1")
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := w.rewrite(b.Context(), o, false); err != nil {

@@ -67,7 +67,8 @@ const checkpointVersion = 2
 // inEpoch reports whether the pass in c can continue in an epoch that is seen now: the epoch is the same, and has been
 // all the time.
 func (c *checkpoint) inEpoch(e Epoch, now time.Time) bool {
-	return c.Begun && !c.Over && c.Epoch.lasts(e) && c.followed(now)
+	return c.Begun && !c.Over && c.Epoch.lasts(e) && c.followed(now) &&
+		(c.Epoch.CRDUID != "" || !e.began().After(c.LookedAt))
 }
 
 // maxBlind is how long a pass may go without a look at the API servers. The Lease of a server that crashed stays for a

@@ -52,6 +52,12 @@ func TestEveryAnswerHasAClassAndEveryFailureAReason(t *testing.T) {
 				errors.New(`conversion webhook for demo.example.com/v1, Kind=Widget failed: no color`),
 			), faulty, ServerError,
 		},
+		"an object without its encryption key stays unreadable": {apierrors.NewInternalError(errors.New(
+			`Internal error occurred: no matching prefix found`)), rejected, Unreadable},
+		"a corrupt object stays unreadable": {apierrors.NewInternalError(errors.New(
+			`data from the storage is not transformable revision=0: invalid padding`)), rejected, Unreadable},
+		"an object that is too large for etcd stays so": {status(http.StatusInternalServerError, "",
+			"etcdserver: request is too large"), rejected, Unreadable},
 		"an answer that is no metadata is the server's": {fmt.Errorf("%w: HTML", errMalformed), faulty, ServerError},
 		"a conflict says nothing about what is stored": {apierrors.NewConflict(widgets, "a", errors.New("moved")),
 			conflict, Conflicting},

@@ -72,7 +72,8 @@ type Epoch struct {
 	// change of an entry. Otherwise it is empty.
 	Declared string `json:"declared,omitempty"`
 	// Since is the latest moment, by this machine's clock, at which the epoch can have begun. It is not part of the
-	// epoch's identity.
+	// epoch's identity, but if it is later than the begin of a pass, the pass is over: something may have been written in
+	// another version in between.
 	Since time.Time `json:"since"`
 	// Leaving is until when an API server that is no longer listed, and cannot be asked, may still write, as far as is
 	// known now: until then Since moves on with the time. Zero: there is none. It is not part of the epoch's identity.
@@ -93,6 +94,14 @@ func (e Epoch) Same(other Epoch) bool {
 // when that changes.
 func (e Epoch) lasts(now Epoch) bool {
 	return e.Same(now) && (e.Declared == "" || e.Declared == now.Declared)
+}
+
+// began returns the latest moment at which the epoch can have begun, as far as is known now.
+func (e Epoch) began() time.Time {
+	if e.Leaving.After(e.Since) {
+		return e.Leaving
+	}
+	return e.Since
 }
 
 // lostServers reports whether nothing has changed since e, apart from servers that left.

@@ -15,6 +15,10 @@ import (
 // errEpochOver ends a pass. The next pass begins when a new epoch has settled.
 var errEpochOver = errors.New("the epoch is over")
 
+// errBeganAgain is an errEpochOver: another epoch with the same identity has begun since. An API server may have come,
+// written, and gone between two looks.
+var errBeganAgain = fmt.Errorf("%w: an API server may have come and gone between two looks", errEpochOver)
+
 // untilStopped returns a context that Stop cancels, too: for waiting and for starting something new. Run has one at a
 // time. Stop itself cancels it, because a goroutine that waits for Stop would let requests start until it is scheduled.
 func (s *Sweep) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -44,6 +48,7 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 		if err := s.pacer.WaitWhilePaused(ctx); err != nil {
 			return Epoch{}, err
 		}
+		asked := time.Now()
 		epoch, err := s.agreement.Epoch(ctx)
 		if err == nil && !agreed {
 			agreed, patience = true, patience+s.options.SettleTime
@@ -61,10 +66,10 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 		case s.hash != "" && epoch.Hash != s.hash:
 			return Epoch{}, fmt.Errorf("%w: hash %s, now %s", ErrStorageVersionMoved, s.hash, epoch.Hash)
 		case s.options.DryRun, s.goesOn(epoch, time.Now()):
-			s.hash = epoch.Hash
+			s.enters(epoch, asked)
 			return epoch, nil
 		default:
-			s.hash = epoch.Hash
+			s.enters(epoch, asked)
 			since := epoch.Since
 			if since.Before(s.state.Restored) {
 				since = s.state.Restored
@@ -83,7 +88,7 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 			}
 			wait = min(wait, left)
 			until, why := awaited(epoch, since, s.options.SettleTime)
-			if until.Sub(said).Abs() > 2*time.Second { // looks at one epoch determine its start slightly differently
+			if until.Sub(said).Abs() > clockError { // looks at one epoch determine its start slightly differently
 				said, because = until, why
 			}
 			s.wait("until " + said.Format(time.TimeOnly) + ": " + because)
@@ -93,6 +98,17 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 		}
 	}
 }
+
+// enters records the epoch of the next pass, and the latest moment at which it began: no later than before the look that
+// shows it, or than the look says.
+func (s *Sweep) enters(epoch Epoch, asked time.Time) {
+	if s.hash, s.began = epoch.Hash, asked; epoch.began().After(asked) {
+		s.began = epoch.began()
+	}
+}
+
+// clockError is by how much the moments differ that looks at one epoch determine.
+const clockError = 2 * time.Second
 
 // awaited returns until when an epoch that began at since has to last, as far as is known now, and why.
 func awaited(epoch Epoch, since time.Time, settle time.Duration) (until time.Time, why string) {
@@ -218,11 +234,20 @@ func (s *Sweep) look(ctx context.Context, epoch Epoch) (Evidence, error) {
 		return 0, err
 	case !epoch.lasts(now):
 		return 0, fmt.Errorf("%w: %s", errEpochOver, difference(epoch, now))
+	case s.beganAgain(epoch, now):
+		return 0, errBeganAgain
 	}
 	if !s.confirmTrail(before, s.identified(now) || now.Evidence >= min(epoch.Evidence, Observed)) {
 		return 0, fmt.Errorf("%w: the API servers were not asked for more than %v", errEpochOver, maxBlind)
 	}
 	return now.Evidence, err
+}
+
+// beganAgain reports whether a look sees another epoch with the identity of the pass's epoch: one that can have begun
+// after the pass did (I2). A look with weaker evidence than the pass has cannot tell when its epoch began, and says that
+// it was at the latest now. A dry run proves nothing, and need not start over.
+func (s *Sweep) beganAgain(epoch, now Epoch) bool {
+	return now.Evidence >= min(epoch.Evidence, Observed) && now.began().After(s.began) && !s.options.DryRun
 }
 
 // identified reports whether an epoch identifies the processes that write by Leases, which show every process.
@@ -252,12 +277,17 @@ func (s *Sweep) confirmTrail(before position, tells bool) bool {
 
 // linger continues to look for the grace period after the epoch is over and the pass has ended. As long as servers only
 // left, the writes until then are confirmed as they would have been within the epoch, so the next pass need not repeat
-// them.
-func (s *Sweep) linger(ctx context.Context, epoch Epoch) {
+// them. Since tells whether another server has come and gone in the meantime, apart from the time between the last look
+// that saw the epoch and the first one that did not: there it tells of the server that left.
+func (s *Sweep) linger(ctx context.Context, epoch Epoch, over error) {
 	ctx, release := s.untilStopped(ctx)
 	defer release()
+	end := s.position().at
+	if errors.Is(over, errBeganAgain) || end.Sub(s.lastLook()) > clockError {
+		return
+	}
 	s.wait("for what was written last to be confirmed")
-	for end := s.position().at; ; {
+	for began := (time.Time{}); ; {
 		if s.lookIsDue(ctx) != nil {
 			return
 		}
@@ -267,9 +297,13 @@ func (s *Sweep) linger(ctx context.Context, epoch Epoch) {
 		case err != nil && before.at.Sub(end) > 2*s.grace(), errors.Is(err, ErrDisagreement), ctx.Err() != nil:
 			return
 		case err != nil && !(errors.Is(err, ErrSilent) && s.identified(now)):
+		case !began.IsZero() && now.began().After(began.Add(clockError)):
+			return
 		case !epoch.lostServers(now) || !s.identified(now) || !s.confirmTrail(before, true) ||
 			before.at.Sub(end) >= s.grace():
 			return
+		case began.IsZero():
+			began = now.began()
 		}
 		if pace.Sleep(ctx, s.options.LookInterval) != nil {
 			return

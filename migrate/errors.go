@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -23,6 +24,9 @@ var (
 	// ErrObjectsFailed reports that the sweep has ended and at least one object could not be rewritten. Result names
 	// these objects (I4).
 	ErrObjectsFailed = errors.New("objects could not be rewritten")
+	// ErrWouldLoseFields is ErrObjectsFailed if every object that was not rewritten was left alone because it would
+	// lose fields. Repeating the run changes nothing: see Options.AcceptFieldLoss.
+	ErrWouldLoseFields = fmt.Errorf("%w, because they would lose fields", ErrObjectsFailed)
 	// ErrNotProven reports that every object was rewritten, but the evidence is weaker than Options.MinEvidence.
 	ErrNotProven = errors.New("rewritten, but not proven")
 	// ErrNoAgreement reports that the API servers did not settle on one version within Options.AgreementTimeout.
@@ -53,8 +57,8 @@ var (
 	// ErrAnswerTooLarge reports that an answer exceeds the limit on its bytes or elements (I6). The text names the
 	// server and the path.
 	ErrAnswerTooLarge = bounded.ErrTooLarge
-	// ErrStalled reports that no object was accounted for during Options.StallTimeout. The checkpoint contains all
-	// progress.
+	// ErrStalled reports that no object was accounted for during Options.StallTimeout, or that too many objects got no
+	// answer although the API server answers other requests. The checkpoint contains all progress.
 	ErrStalled = errors.New("no progress")
 )
 
@@ -98,7 +102,7 @@ func classify(err error) class {
 		return cancelled
 	case errors.Is(err, ErrUntrustedAnswer):
 		return untrusted
-	case errors.Is(err, ErrAnswerTooLarge):
+	case errors.Is(err, ErrAnswerTooLarge), errors.As(err, new(*fieldLossError)):
 		return rejected // another request gets the same answer
 	case errors.Is(err, errMalformed), errors.Is(err, errNotTheObject):
 		return faulty
@@ -108,6 +112,8 @@ func classify(err error) class {
 		return lost
 	}
 	switch code := status.Status().Code; {
+	case permanent.MatchString(status.Status().Message):
+		return rejected // whatever the code is, which is mostly 500
 	case admissionDenial.MatchString(status.Status().Message), policyDenial.MatchString(status.Status().Message):
 		return rejected // whatever code the webhook or the policy chose
 	case strings.Contains(status.Status().Message, conversionWebhook) &&
@@ -138,6 +144,11 @@ const (
 	notAsked          = "failed: Post "
 )
 
+// permanent is what an API server says about an object that it cannot decrypt or decode, or that is too large for etcd.
+// No repetition helps: an encryption key is missing, or the bytes in etcd are not those of an object.
+var permanent = regexp.MustCompile(`not transformable|corrupt object|[Uu]nable to transform|no matching prefix found|` +
+	`data from the storage is not decodable|etcdserver: request is too large`)
+
 // retryAfter returns how long the server asked us to wait, or our own wait if it refused without saying. Other errors
 // contain what a webhook wrote into its answer, which asks for nothing.
 func retryAfter(err error, c class) time.Duration {
@@ -165,6 +176,9 @@ const (
 	// WouldChange means that a guard refused the rewrite (GuardRefusal), because a mutating webhook or policy, or the
 	// API server itself, would change the object. Nothing was changed.
 	WouldChange Reason = "WouldChange"
+	// WouldLoseFields means that the API server would drop fields of the object: the schema under which it would be
+	// stored does not have them. No request was sent. The message names the fields.
+	WouldLoseFields Reason = "WouldLoseFields"
 	// Orphaned means that the object's namespace is deleted, so the API server answers every write with 404, but the
 	// object is still stored.
 	Orphaned Reason = "Orphaned"
@@ -172,6 +186,9 @@ const (
 	Conflicting Reason = "Conflicting"
 	// ServerError means that the API server, or a webhook that it called, failed in each attempt.
 	ServerError Reason = "ServerError"
+	// Unreadable means that no API server can decode or store the object as it is in etcd: an encryption key is missing,
+	// its bytes are corrupt, or it is too large for etcd.
+	Unreadable Reason = "Unreadable"
 	// Unreachable means that the API server did not answer, or refused because of load, in each attempt.
 	Unreachable Reason = "Unreachable"
 )
@@ -185,8 +202,14 @@ func reasonOf(err error, c class) Reason {
 	case missing:
 		return Orphaned
 	case rejected, refused, expired:
+		if isPermanent(err) {
+			return Unreadable
+		}
 		if isGuarded(err) {
 			return WouldChange
+		}
+		if errors.As(err, new(*fieldLossError)) {
+			return WouldLoseFields
 		}
 		if apierrors.IsForbidden(err) && !isAdmission(err) {
 			return Forbidden
@@ -210,6 +233,12 @@ func isGuarded(err error) bool {
 	}
 	message := status.Status().Message
 	return policyDenial.MatchString(message) && strings.Contains(message, GuardRefusal)
+}
+
+// isPermanent reports whether no API server can read or store an object.
+func isPermanent(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && permanent.MatchString(status.Status().Message)
 }
 
 // isAdmission reports whether a 403 came from admission rather than from authorization, whose answers have the

@@ -38,6 +38,9 @@ func (f Failure) object() object {
 	return object{namespace: f.Namespace, name: f.Name, resourceVersion: f.ResourceVersion, generation: f.Generation}
 }
 
+// mayPass reports whether an object failed after all attempts that may help. A run of such failures is no progress.
+func (f Failure) mayPass() bool { return f.Reason == Unreachable || f.Reason == ServerError }
+
 // failureOf is the only function that creates a Failure.
 func failureOf(o object, reason Reason, message string) *Failure {
 	return &Failure{

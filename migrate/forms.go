@@ -57,6 +57,9 @@ func ownedInOf(m *metav1.ObjectMeta, version string) ownedIn {
 //
 // A request to the subresource "status" stores the whole object again, too.
 func (w *wire) rewrite(ctx context.Context, o object, lastAttempt bool, subresource ...string) (object, error) {
+	if len(o.loses) > 0 {
+		return object{}, &fieldLossError{o.loses}
+	}
 	applied := w.applies(o)
 	if applied {
 		body, err := w.identity(o)
@@ -140,7 +143,7 @@ func (w *wire) identity(o object) ([]byte, error) {
 
 // known reads the metadata of an object if rewrite needs more of it than a checkpoint contains.
 func (w *wire) known(ctx context.Context, o object) (object, error) {
-	if !w.conversionWebhook || o.ownedIn != unknownVersions {
+	if !w.conversionWebhook && w.pruned == nil || o.ownedIn != unknownVersions {
 		return o, nil
 	}
 	return w.get(ctx, o)

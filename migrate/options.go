@@ -49,6 +49,10 @@ type Options struct {
 	// object again and changes nothing (I3). It takes permission to patch the status subresource; for a resource
 	// without one the option has no effect. Counts.ThroughStatus counts these objects.
 	RetryThroughStatus bool
+	// AcceptFieldLoss names fields of custom resources that may be lost, with all fields below them: "spec.size", or
+	// "*" for every field. An object that would lose another field is left alone, and counted as failed with the reason
+	// WouldLoseFields.
+	AcceptFieldLoss []string
 	// SingleAddress sends every request to the address in the config. If it is false, patches are spread over the API
 	// servers of Epoch.Addresses, as many requests to each as it answers; all other requests go to the address in the
 	// config.

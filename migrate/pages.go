@@ -75,7 +75,7 @@ func (s *Sweep) explainList(err error) error {
 		return fmt.Errorf("%w: %s", ErrResourceGone, name)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w: list %s: %w", ErrForbidden, name, err)
-	case strings.Contains(err.Error(), conversionWebhook):
+	case strings.Contains(err.Error(), conversionWebhook), isPermanent(err):
 		return fmt.Errorf("%w: %s: %w", ErrNotReady, name, err)
 	}
 	return fmt.Errorf("list %s: %w", name, err)
@@ -204,4 +204,52 @@ func continueToken(err error) string {
 		return status.Status().Continue
 	}
 	return ""
+}
+
+// verify is a second pass over all objects, in which each object must stop changing: if the resourceVersion of an
+// object still changes when it is patched again, the bytes that were written are not the expected ones.
+func (s *Sweep) verify(starting, ctx context.Context) error {
+	if !s.options.Verify || s.options.DryRun || s.state.Counts.Failed > 0 {
+		return nil
+	}
+	s.enter(Verifying)
+	return s.pages(starting, ctx, "", func(p page, first bool) error {
+		if first {
+			s.update(func() { s.verified, s.moved = 0, 0 })
+		}
+		_, failures, err := s.each(starting, ctx, p.objects, s.rest)
+		if err != nil {
+			return err
+		}
+		s.update(func() {
+			s.live = Counts{}
+			s.verified += int64(len(p.objects))
+			s.state.Counts.unsettle(int64(len(failures)))
+			s.state.fail(failures)
+		})
+		return nil
+	})
+}
+
+// rest patches an object until its resourceVersion no longer changes.
+func (s *Sweep) rest(starting, ctx context.Context, o object) (Counts, *Failure, error) {
+	if len(o.loses) > 0 && s.state.current(o) {
+		return Counts{}, nil, nil // its managedFields name what it had lost before it was written in this epoch
+	}
+	for attempt := 1; ; attempt++ {
+		after, _, err := s.patch(starting, ctx, o)
+		switch {
+		case classify(err) == missing:
+			return s.rewrite(starting, ctx, o)
+		case err != nil:
+			return s.judge(starting, o, err)
+		case after.resourceVersion == o.resourceVersion:
+			return Counts{}, nil, nil
+		case attempt >= maxMoves:
+			return Counts{}, failureOf(after, Conflicting,
+				fmt.Sprintf("each of %d empty patches wrote the object again", attempt)), nil
+		}
+		s.update(func() { s.moved++ })
+		o = after
+	}
 }

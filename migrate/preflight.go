@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
@@ -30,15 +29,15 @@ func (s *Sweep) preflight(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.findStatus(starting, ctx); err != nil {
-		return err
-	}
 	var converted []string
-	if s.wire.target.Origin != BuiltIn && s.wire.target.Origin != Aggregated {
+	if s.isCustom() {
 		var err error
 		if converted, err = s.established(starting, ctx); err != nil {
 			return err
 		}
+	}
+	if err := s.findStatus(starting, ctx); err != nil {
+		return err
 	}
 	first, err := s.first(starting, ctx)
 	if err != nil || len(first.objects) == 0 {
@@ -150,21 +149,16 @@ func (s *Sweep) permitted(starting, ctx context.Context, verb, subresource strin
 // established returns the served versions of a custom resource that is ready, if a webhook converts between them. The
 // API server's own conversion cannot fail.
 func (s *Sweep) established(starting, ctx context.Context) (converted []string, err error) {
-	var d *crd.CRD
-	name := crd.Name(s.wire.target.GroupResource())
-	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
-		d, err = crd.Get(ctx, s.wire.client, name)
-		return pace.Other, err
-	})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("%w: %s", ErrResourceGone, name)
-	case err != nil:
-		return nil, fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
+	d := new(crd.CRD)
+	pruned, err := s.readCRD(starting, ctx, d)
+	if err != nil {
+		return nil, err
 	}
 	if ok, why := d.Established(); !ok {
-		return nil, fmt.Errorf("%w: CustomResourceDefinition %s is not established: %s", ErrNotReady, name, why)
+		return nil, fmt.Errorf("%w: CustomResourceDefinition %s is not established: %s", ErrNotReady,
+			d.Metadata.Name, why)
 	}
+	s.patchAtStorageVersion(pruned)
 	for _, v := range d.Spec.Versions {
 		if v.Served && d.ConvertsByWebhook() {
 			converted = append(converted, v.Name)

@@ -13,10 +13,15 @@ type Counts struct {
 	Rewritten int64 `json:"rewritten"`
 	// Current counts the objects that were already stored in the current version.
 	Current int64 `json:"current"`
+	// Accepted counts the objects that the API server would rewrite or leave as they are, in a dry run: it stores nothing
+	// then, so its answer does not tell which of the two (Options.DryRun).
+	Accepted int64 `json:"accepted,omitempty"`
 	// Gone counts the objects that someone else deleted during the pass.
 	Gone int64 `json:"gone"`
 	// Failed counts the objects that could not be rewritten.
 	Failed int64 `json:"failed"`
+	// WouldLoseFields counts those of them that were left alone because they would lose fields (I3).
+	WouldLoseFields int64 `json:"wouldLoseFields,omitempty"`
 	// RewrittenBefore counts the objects that were rewritten in earlier passes of this run, before the end of an epoch
 	// cut them short.
 	RewrittenBefore int64 `json:"rewrittenBefore,omitempty"`
@@ -37,13 +42,15 @@ type Counts struct {
 }
 
 // Done returns how many objects of the pass are accounted for.
-func (c Counts) Done() int64 { return c.Rewritten + c.Current + c.Gone + c.Failed }
+func (c Counts) Done() int64 { return c.Rewritten + c.Current + c.Accepted + c.Gone + c.Failed }
 
 func (c *Counts) add(o Counts) {
 	c.Rewritten += o.Rewritten
 	c.Current += o.Current
+	c.Accepted += o.Accepted
 	c.Gone += o.Gone
 	c.Failed += o.Failed
+	c.WouldLoseFields += o.WouldLoseFields
 	c.Retried += o.Retried
 	c.ThroughStatus += o.ThroughStatus
 	c.ChangedByAdmission += o.ChangedByAdmission
@@ -127,6 +134,9 @@ type Result struct {
 	Moved    int64 `json:"moved,omitempty"`
 	// Restarts counts the passes that the end of an epoch cut short.
 	Restarts int `json:"restarts"`
+	// Endpoint is the version at which objects were listed and patched: that of Target, or the storage version of a
+	// custom resource if that is served.
+	Endpoint string `json:"endpoint,omitempty"`
 	// Throttled counts the requests that the API server refused because of load.
 	Throttled int64 `json:"throttled"`
 	// Bytes is the size of the requests and answers of this process, as Options.MaxBytesPerSecond counts it.
@@ -142,4 +152,4 @@ type Result struct {
 }
 
 // Accounted returns how many objects the result accounts for without failure.
-func (r Result) Accounted() int64 { return r.Counts.Rewritten + r.Counts.Current + r.Counts.Gone }
+func (r Result) Accounted() int64 { return r.Counts.Done() - r.Counts.Failed }

@@ -23,9 +23,56 @@ const (
 	maxBackoff   = 5 * time.Second
 )
 
-// errOutage reports that the API server, or a conversion webhook, has not answered for OutageTimeout. It ends the
-// sweep.
+// errOutage reports that a request was not answered within OutageTimeout.
 var errOutage = errors.New("gave up waiting for an answer")
+
+// outage is an errOutage.
+type outage struct {
+	since   time.Time
+	after   time.Duration
+	others  bool // patches of other objects were answered meanwhile
+	problem error
+}
+
+func (o *outage) Error() string {
+	return fmt.Sprintf("%v after %v: %v", errOutage, o.after, o.problem)
+}
+
+func (o *outage) Unwrap() []error { return []error{errOutage, o.problem} }
+
+// maxSilent is how many objects of a pass may get no answer before the sweep ends. Each of them takes OutageTimeout,
+// and the fewer requests are in flight the fewer share that time. An object that no API server can answer about is so
+// rare that this many are a component that is down, for some of the objects.
+const maxSilent = 20
+
+// silence decides what an object without an answer means for the sweep.
+type silence struct {
+	last    Failure // of any kind
+	objects int     // without an answer, in this pass
+	at      int64   // Sweep.patched when the last one of them was set aside while no patch was answered
+}
+
+// ends returns why the sweep has to end because an object got no answer, or nil if it is set aside: if other patches
+// were answered meanwhile, it is about this object; if none was, another object has to tell. When failed objects are
+// tried once more, there may be no other one (retrying).
+func (s *Sweep) ends(o *outage, retrying bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.silent.objects++
+	patched := s.patched.Load()
+	switch alone := !o.others && !retrying; {
+	case alone && s.silent.at == patched+1, s.silent.objects > maxSilent:
+	case alone:
+		s.silent.at = patched + 1
+		return nil
+	default:
+		return nil
+	}
+	if s.answer.Load() > o.since.UnixNano() { // the API server is there, so others can have the turn
+		return fmt.Errorf("%w: %w", ErrStalled, o)
+	}
+	return o
+}
 
 // acquire waits until a request may start: pace.Pacer.Acquire at the address in the config, AcquireAny at any server.
 type acquire func(context.Context) (pace.Slot, error)
@@ -42,6 +89,7 @@ func (s *Sweep) try(starting, ctx context.Context, send func(context.Context) (p
 func (s *Sweep) tryAt(starting, ctx context.Context, acquire acquire,
 	send func(context.Context, pace.Slot) (pace.Kind, error)) error {
 	var since time.Time // of the outage
+	var patched int64   // before it
 	backoff := firstBackoff
 	for attempt := 1; ; attempt++ {
 		slot, err := acquire(starting)
@@ -70,13 +118,11 @@ func (s *Sweep) tryAt(starting, ctx context.Context, acquire acquire,
 		case throttled, lost:
 			attempt--
 			if since.IsZero() {
-				since = time.Now()
+				since, patched = time.Now(), s.patched.Load()
 			}
 			if time.Since(since) > s.options.OutageTimeout {
-				if s.answer.Load() > since.UnixNano() {
-					return err // other requests were answered, so it is about this one
-				}
-				return fmt.Errorf("%w after %v: %w", errOutage, s.options.OutageTimeout, err)
+				return &outage{since: since, after: s.options.OutageTimeout, others: s.patched.Load() > patched,
+					problem: err}
 			}
 		case faulty, conflict:
 			// An answer of one of several servers does not count (see counts), so repeating it there helps no one.

@@ -21,6 +21,7 @@ func (s *Sweep) rewriteAll(starting, ctx context.Context) error {
 		return nil
 	}
 	s.enter(Rewriting)
+	s.update(func() { s.silent = silence{} })
 	known, last := s.newest.Load(), ""
 	return s.pages(starting, ctx, s.state.Continue, func(p page, first bool) error {
 		s.compare(p)
@@ -94,7 +95,7 @@ type handle func(starting, ctx context.Context, o object) (Counts, *Failure, err
 func (s *Sweep) each(starting, ctx context.Context, objects []object,
 	h handle) (counts Counts, failures []Failure, err error) {
 	var mu sync.Mutex
-	next := 0
+	next, retrying := 0, s.Progress().Phase == Retrying
 	take := func() (object, bool) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -107,17 +108,21 @@ func (s *Sweep) each(starting, ctx context.Context, objects []object,
 	put := func(c Counts, f *Failure, e error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if e == nil {
-			s.accounted.Add(1)
-		}
 		counts.add(c)
 		if f != nil {
 			failures = append(failures, *f)
 		}
-		if e != nil && err == nil {
+		switch {
+		case e == nil && (retrying || f == nil || !f.mayPass()):
+			s.accounted.Add(1)
+		case e != nil && err == nil:
 			err = e
 		}
-		s.update(func() { s.live = counts })
+		s.update(func() {
+			if s.live = counts; f != nil {
+				s.silent.last = *f
+			}
+		})
 	}
 	var workers sync.WaitGroup
 	for range min(s.options.MaxInFlight, len(objects)) {
@@ -167,8 +172,11 @@ func (s *Sweep) rewrite(starting, ctx context.Context, o object) (Counts, *Failu
 			return s.judge(starting, o, err)
 		}
 		counts := outcome(o, after)
+		if s.options.DryRun {
+			counts = Counts{Accepted: 1}
+		}
 		if throughStatus {
-			counts.ThroughStatus = counts.Rewritten
+			counts.ThroughStatus = counts.Rewritten + counts.Accepted
 		}
 		return counts, nil, nil
 	}
@@ -274,6 +282,9 @@ func (s *Sweep) patchThrough(starting, ctx context.Context, acquire acquire, o o
 		}
 		return pace.Wrote, nil
 	})
+	if c := classify(err); c != throttled && c != lost && c != faulty && c != cancelled {
+		s.patched.Add(1)
+	}
 	return after, last, err
 }
 
@@ -304,6 +315,11 @@ func (s *Sweep) stored(starting, ctx context.Context, o object) (bool, error) {
 
 // judge decides whether an error is about the object, which it then records, or about everything, which ends the sweep.
 func (s *Sweep) judge(starting context.Context, o object, err error) (Counts, *Failure, error) {
+	if silent, ok := errors.AsType[*outage](err); ok && starting.Err() == nil {
+		if err = s.ends(silent, s.Progress().Phase == Retrying); err == nil {
+			err = silent.problem
+		}
+	}
 	switch c := classify(err); {
 	case starting.Err() != nil: // the sweep was told to end, which says nothing about the object
 		return Counts{}, nil, context.Cause(starting)
@@ -312,7 +328,8 @@ func (s *Sweep) judge(starting context.Context, o object, err error) (Counts, *F
 	case errors.Is(err, errOutage), c == cancelled, c == refused, c == untrusted:
 		return Counts{}, nil, fmt.Errorf("rewrite %s: %w", s.wire.target.GroupResource(), err)
 	default:
-		return Counts{Failed: 1}, failureOf(o, reasonOf(err, c), describe(err)), nil
+		f := failureOf(o, reasonOf(err, c), describe(err))
+		return countOf(*f), f, nil
 	}
 }
 
@@ -323,6 +340,7 @@ func (s *Sweep) retryFailed(starting, ctx context.Context) error {
 		return nil
 	}
 	s.enter(Retrying)
+	s.update(func() { s.silent = silence{} })
 	again := make([]object, len(s.state.Failures))
 	for i, f := range s.state.Failures {
 		again[i] = f.object()
@@ -333,56 +351,14 @@ func (s *Sweep) retryFailed(starting, ctx context.Context) error {
 	}
 	s.update(func() {
 		s.live = Counts{}
-		s.state.Counts.Failed -= int64(len(again))
+		for _, f := range s.state.Failures {
+			s.state.Counts.Failed--
+			s.state.Counts.WouldLoseFields -= countOf(f).WouldLoseFields
+		}
 		s.state.Counts.add(counts)
 		s.state.Failures = nil
 		s.state.fail(failures)
 		s.keepWitness()
 	})
 	return s.save(ctx)
-}
-
-// verify is a second pass over all objects, in which each object must stop changing: if the resourceVersion of an
-// object still changes when it is patched again, the bytes that were written are not the expected ones.
-func (s *Sweep) verify(starting, ctx context.Context) error {
-	if !s.options.Verify || s.options.DryRun || s.state.Counts.Failed > 0 {
-		return nil
-	}
-	s.enter(Verifying)
-	return s.pages(starting, ctx, "", func(p page, first bool) error {
-		if first {
-			s.update(func() { s.verified, s.moved = 0, 0 })
-		}
-		_, failures, err := s.each(starting, ctx, p.objects, s.rest)
-		if err != nil {
-			return err
-		}
-		s.update(func() {
-			s.live = Counts{}
-			s.verified += int64(len(p.objects))
-			s.state.Counts.unsettle(int64(len(failures)))
-			s.state.fail(failures)
-		})
-		return nil
-	})
-}
-
-// rest patches an object until its resourceVersion no longer changes.
-func (s *Sweep) rest(starting, ctx context.Context, o object) (Counts, *Failure, error) {
-	for attempt := 1; ; attempt++ {
-		after, _, err := s.patch(starting, ctx, o)
-		switch {
-		case classify(err) == missing:
-			return s.rewrite(starting, ctx, o)
-		case err != nil:
-			return s.judge(starting, o, err)
-		case after.resourceVersion == o.resourceVersion:
-			return Counts{}, nil, nil
-		case attempt >= maxMoves:
-			return Counts{}, failureOf(after, Conflicting,
-				fmt.Sprintf("each of %d empty patches wrote the object again", attempt)), nil
-		}
-		s.update(func() { s.moved++ })
-		o = after
-	}
 }

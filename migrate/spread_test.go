@@ -205,3 +205,18 @@ func TestAServerThatFailsAtOnceDoesNotAttractThePatches(t *testing.T) {
 		})
 	}
 }
+
+// Another process may have the address of a server in the next pass: whether it shares the etcd has to be shown again.
+func TestTheProofOfASharedEtcdEndsWithThePass(t *testing.T) {
+	s := spreadOver(t, &scripted{n: 1, resourceVersion: "1000"}, Options{}, &node{}, &node{})
+	epoch, err := s.agreement.Epoch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.spread(epoch)
+	s.servers[0].proven.Store(true)
+	s.spread(epoch)
+	if s.servers[0].proven.Load() {
+		t.Error("a server counts as one that shares the etcd because it did in the pass before")
+	}
+}

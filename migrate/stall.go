@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 )
 
 // stallChecks is how often within StallTimeout watchProgress looks.
@@ -29,11 +30,22 @@ func (s *Sweep) watchProgress(ctx context.Context, end context.CancelCauseFunc) 
 			idle += every
 		}
 		if idle >= s.options.StallTimeout+s.longestGap() {
-			end(fmt.Errorf("%w: %s: no object was accounted for within %v", ErrStalled, s.wire.target.GroupResource(),
-				s.options.StallTimeout))
+			end(fmt.Errorf("%w: %s: no object was accounted for within %v%s", ErrStalled, s.wire.target.GroupResource(),
+				s.options.StallTimeout, s.hindered()))
 			return
 		}
 	}
+}
+
+// hindered names the last object that failed, if one did.
+func (s *Sweep) hindered() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.silent.last.Name == "" {
+		return ""
+	}
+	return fmt.Sprintf("; the last one that failed is %s: %s", printable.Quote(s.silent.last.object().key()),
+		s.silent.last.Message)
 }
 
 // longestGap is how much later the next object may be due because of a low configured rate or bandwidth, which two

@@ -64,6 +64,7 @@ const (
 // Sweep is one run over one resource. Call Run once. Progress and Stop are safe for concurrent use with Run.
 type Sweep struct {
 	wire      *wire
+	asked     string // the version of Target
 	agreement Agreement
 	options   Options
 	pacer     *pace.Pacer
@@ -72,14 +73,14 @@ type Sweep struct {
 	// connect returns the client of the API server at an address of its own. nil: there is none.
 	connect func(address string) (rest.Interface, error)
 
-	hash      string        // of the storage version at the start of the run
-	hasStatus bool          // refused objects are rewritten through their status
-	restores  int           // how often the run saw that etcd had been restored
-	newest    atomic.Uint64 // newest resourceVersion read
-	retried   atomic.Int64
-	answer    atomic.Int64 // when the API server last did what it was asked, in Unix nanoseconds
-	// accounted counts the objects that are accounted for. It grows while there is progress.
-	accounted atomic.Int64
+	hash            string        // of the storage version at the start of the run
+	began           time.Time     // the epoch of the pass began no later
+	hasStatus       bool          // refused objects are rewritten through their status
+	restores        int           // how often the run saw that etcd had been restored
+	newest          atomic.Uint64 // newest resourceVersion read
+	retried         atomic.Int64
+	answer, patched atomic.Int64 // when the last request was answered, in Unix nanoseconds; how many patches were
+	accounted       atomic.Int64 // objects, without those of Failure.mayPass: it grows while there is progress
 
 	mu         sync.Mutex
 	stopped    bool
@@ -90,8 +91,10 @@ type Sweep struct {
 	rewriting  time.Duration // spent in phases that are over
 	state      checkpoint    // after the last finished page
 	live       Counts        // of the page that is being written
-	trail      []position    // newest resourceVersions that are not confirmed yet
-	candidate  witness       // the newest object that was rewritten, or seen to be current
+	silent     silence
+	hindrance  Failure    // the last one
+	trail      []position // newest resourceVersions that are not confirmed yet
+	candidate  witness    // the newest object that was rewritten, or seen to be current
 	verified   int64
 	moved      int64
 	sizer      pageSizer
@@ -115,6 +118,7 @@ func newSweep(client rest.Interface, target Target, agreement Agreement, options
 	o := options.withDefaults()
 	return &Sweep{
 		wire:      newWire(client, target, o.DryRun),
+		asked:     target.Resource.Version,
 		agreement: agreement,
 		options:   o,
 		pacer: pace.New(pace.Limits{ObjectsPerSecond: o.MaxObjectsPerSecond, InFlight: o.MaxInFlight,
@@ -157,8 +161,8 @@ func (s *Sweep) Progress() Progress {
 	}
 }
 
-// Run rewrites all objects. The Result is valid with every error, and says how far the sweep came; the error is nil
-// only if everything is proven. See ErrObjectsFailed and the variables next to it for the errors.
+// Run rewrites all objects. The Result is valid with every error; the error is nil only if everything is proven. See
+// ErrObjectsFailed and the variables next to it for the errors.
 func (s *Sweep) Run(ctx context.Context) (Result, error) {
 	err := s.run(ctx)
 	return s.result(err), err
@@ -188,7 +192,7 @@ func (s *Sweep) run(ctx context.Context) error {
 		if err := s.save(ctx); err != nil {
 			return err
 		}
-		s.linger(ctx, epoch)
+		s.linger(ctx, epoch, err)
 		s.update(s.endPass)
 		if err := s.save(ctx); err != nil {
 			return err
@@ -256,6 +260,9 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 	now := time.Now()
 	s.wire.conversionWebhook = epoch.ConversionWebhook
 	s.spread(epoch)
+	if err := s.follow(ctx, epoch); err != nil {
+		return err
+	}
 	if !s.goesOn(epoch, now) || s.state.Listed && s.state.FailuresOmitted > 0 {
 		s.update(s.endPass)
 	}
@@ -324,14 +331,6 @@ func (s *Sweep) goesOn(epoch Epoch, now time.Time) bool {
 	return s.state.inEpoch(epoch, now) && (s.state.Epoch.Evidence >= least || epoch.Evidence < least)
 }
 
-// failed returns the error about the objects that could not be rewritten, or nil if there are none.
-func (s *Sweep) failed() error {
-	if n := s.state.Counts.Failed; n > 0 {
-		return fmt.Errorf("%w: %d", ErrObjectsFailed, n)
-	}
-	return nil
-}
-
 // conclude decides what a complete pass proves (I2).
 func (s *Sweep) conclude(evidence Evidence) error {
 	s.enter(Done)
@@ -350,6 +349,7 @@ func (s *Sweep) result(err error) Result {
 	defer s.mu.Unlock()
 	return Result{
 		Epoch: p.Epoch, Counts: p.Counts, Total: p.Total, Restarts: p.Restarts, Started: p.Started, Ended: time.Now(),
+		Endpoint:  s.wire.target.Resource.Version,
 		Throttled: p.Pace.Throttles, Bytes: p.Pace.Bytes, RewritingSeconds: s.rewriting.Seconds(),
 		SpreadOver: s.spreadOver,
 		Failures:   s.state.Failures, FailuresOmitted: s.state.FailuresOmitted,

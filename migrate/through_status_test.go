@@ -77,3 +77,23 @@ func TestThroughTheStatusOnlyWhatIsRefusedIsRewritten(t *testing.T) {
 		})
 	}
 }
+
+// A patch of the status takes another permission, and stores the same bytes: it helps only where validation or admission
+// refuses an object.
+func TestOnlyARefusalOfValidationOrAdmissionIsTriedThroughTheStatus(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"validation":            {status(http.StatusUnprocessableEntity, "Invalid", "no"), true},
+		"an admission webhook":  {status(http.StatusForbidden, "Forbidden", `admission webhook "w" denied the request: no`), true},
+		"a missing permission":  {status(http.StatusForbidden, "Forbidden", `x is forbidden: User "eve" cannot patch resource "x"`), false},
+		"an object too large":   {status(http.StatusInternalServerError, "", "etcdserver: request is too large"), false},
+		"an answer too large":   {ErrAnswerTooLarge, false},
+		"an API server's error": {status(http.StatusInternalServerError, "", "no"), false},
+	} {
+		if got := isRefusal(tt.err); got != tt.want {
+			t.Errorf("%s: a refusal %t, want %t", name, got, tt.want)
+		}
+	}
+}

@@ -22,6 +22,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/printable"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
 
 const (
@@ -49,6 +50,8 @@ type object struct {
 	generation      int64
 	owners, labels  digest
 	ownedIn         ownedIn
+	// loses are the fields that a rewrite would drop. Such an object is not rewritten (I3).
+	loses []string
 }
 
 // key returns the key by which etcd orders objects.
@@ -60,11 +63,15 @@ func (o object) key() string {
 }
 
 // objectOf returns what the engine keeps of metadata that was read at an API version.
-func objectOf(m *metav1.ObjectMeta, version string) object {
-	return object{
+func (w *wire) objectOf(m *metav1.ObjectMeta, version string) object {
+	o := object{
 		namespace: m.Namespace, name: m.Name, uid: m.UID, resourceVersion: m.ResourceVersion, generation: m.Generation,
 		owners: ownersOf(m), labels: labelsOf(m), ownedIn: ownedInOf(m, version),
 	}
+	if w.pruned != nil {
+		o.loses = w.pruned.Lost(m.ManagedFields)
+	}
+	return o
 }
 
 // number parses a resourceVersion. It returns 0 if that is not a number, as on some aggregated API servers.
@@ -92,6 +99,8 @@ type wire struct {
 	dryRun bool
 	// conversionWebhook is Epoch.ConversionWebhook of the current pass.
 	conversionWebhook bool
+	// pruned tells which fields of an object a rewrite would drop. nil: none.
+	pruned *pruning.Rule
 	// failedApplies counts the objects whose apply failed and whose empty patch succeeded, at any server.
 	failedApplies *atomic.Int64
 }
@@ -213,7 +222,7 @@ func (w *wire) list(ctx context.Context, version string, limit int64, token stri
 	}
 	apiVersion := w.target.Resource.GroupResource().WithVersion(version).GroupVersion().String()
 	for i := range list.Items {
-		p.objects[i] = objectOf(&list.Items[i].ObjectMeta, apiVersion)
+		p.objects[i] = w.objectOf(&list.Items[i].ObjectMeta, apiVersion)
 		if err := w.named(p.objects[i]); err != nil {
 			return page{}, w.untrusted(fmt.Errorf("it listed an object that cannot be one: %w", err))
 		}
@@ -254,7 +263,7 @@ func (w *wire) object(ctx context.Context, request *rest.Request, o object) (obj
 	if err != nil {
 		return object{}, err
 	}
-	after := objectOf(&m.ObjectMeta, w.target.Resource.GroupVersion().String())
+	after := w.objectOf(&m.ObjectMeta, w.target.Resource.GroupVersion().String())
 	if err := w.about(o, after); err != nil {
 		return object{}, w.untrusted(err)
 	}

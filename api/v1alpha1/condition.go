@@ -114,6 +114,9 @@ const (
 	ReasonPending = "Pending"
 	// ReasonQueued means that the migration waits for its turn: others run.
 	ReasonQueued = "Queued"
+	// ReasonNotCreated means that the API server refuses to create the run, such
+	// as for a quota. The controller tries again.
+	ReasonNotCreated = "NotCreated"
 	// ReasonBlocked means that another program migrates the resource.
 	ReasonBlocked = "Blocked"
 	// ReasonWaiting means that the worker waits for the API servers to agree, or

@@ -143,11 +143,24 @@ type StorageVersionMigrationSpec struct {
 	// and no other limit.
 	// +optional
 	Pace Pace `json:"pace,omitzero"`
+	// AcceptFieldLoss names fields of a custom resource that may be lost, each with
+	// all fields below it, such as "spec.size" or "spec.rules[].name". An object
+	// that would lose another field, because the schema under which it would be
+	// stored does not have it, is not rewritten: the migration fails with the
+	// reason WouldLoseFields and names object and field. Raise spec.generation
+	// together with this field. Default: empty, no field may be lost.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=2
+	// +kubebuilder:validation:items:MaxLength=512
+	// +kubebuilder:validation:items:Pattern=`^[^\p{C}\p{Zl}\p{Zp}]*$`
+	AcceptFieldLoss []string `json:"acceptFieldLoss,omitempty"`
 	// TTLSecondsAfterFinished is how long, in seconds, this object is kept after
-	// its migration has succeeded. Values below 15 count as 15, in which the
-	// controller records the proof. The controller requests later migrations of
-	// the resource with another object. If unset, the default, the object is kept
-	// indefinitely.
+	// its migration has succeeded. Values below 15 count as 15. In any case it is
+	// kept until the StorageState of the resource records the proof, or refuses it
+	// for good. The controller requests later migrations of the resource with
+	// another object. If unset, the default, the object is kept indefinitely.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`

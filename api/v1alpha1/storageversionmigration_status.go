@@ -177,6 +177,11 @@ type Progress struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Failed int64 `json:"failed"`
+	// WouldLoseFields is how many of the failed objects were left alone because
+	// they would lose fields; see spec.acceptFieldLoss.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	WouldLoseFields int64 `json:"wouldLoseFields,omitempty"`
 	// Retried is how many requests were sent again after a transient error.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -211,8 +216,8 @@ type Failure struct {
 	// Name of the object.
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// Reason in one word: Rejected, Forbidden, WouldChange, Orphaned, Conflicting,
-	// ServerError or Unreachable.
+	// Reason in one word: Rejected, Forbidden, WouldChange, WouldLoseFields,
+	// Orphaned, Conflicting, ServerError or Unreachable.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`

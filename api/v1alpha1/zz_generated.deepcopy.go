@@ -490,6 +490,11 @@ func (in *StorageVersionMigrationSpec) DeepCopyInto(out *StorageVersionMigration
 		copy(*out, *in)
 	}
 	out.Pace = in.Pace
+	if in.AcceptFieldLoss != nil {
+		in, out := &in.AcceptFieldLoss, &out.AcceptFieldLoss
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.TTLSecondsAfterFinished != nil {
 		in, out := &in.TTLSecondsAfterFinished, &out.TTLSecondsAfterFinished
 		*out = new(int32)

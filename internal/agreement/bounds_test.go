@@ -117,3 +117,20 @@ func TestMoreProcessesThanCanBeAskedAreNotAskedOneByOne(t *testing.T) {
 		t.Errorf("survey %+v (%v), want no evidence and the reason", got, err)
 	}
 }
+
+func TestANameThatReadsAsThatOfAnotherGroupsResourceIsNotBelieved(t *testing.T) {
+	for _, entry := range []string{
+		`{"name":"as.a","kind":"A","storageVersionHash":"h"}`,
+		`{"name":"as.a","kind":"A","verbs":["list","update"]}`,
+	} {
+		_, err := parseDocument([]byte(`{"resources":[{"name":"bs","kind":"B","storageVersionHash":"h"},`+entry+`]}`), nil)
+		if !errors.Is(err, migrate.ErrUntrustedAnswer) {
+			t.Errorf("%s: %v, want ErrUntrustedAnswer", entry, err)
+		}
+	}
+	const metric = `{"name":"nginx.requests_per_s","kind":"ExternalMetricValueList","verbs":["get"]}`
+	doc, err := parseDocument([]byte(`{"resources":[`+metric+`,{"name":"bs","kind":"B","storageVersionHash":"h"}]}`), nil)
+	if err != nil || len(doc.Resources) != 1 || doc.Resources[0].Name != "bs" {
+		t.Errorf("%+v, %v, want only the resource that is stored", doc.Resources, err)
+	}
+}

@@ -66,6 +66,9 @@ type listing struct {
 	Verbs verbs  `json:"verbs"`
 }
 
+// stored reports whether there may be stored objects: the server shows their hash, or lists and writes them.
+func (l listing) stored() bool { return l.Hash != "" || l.Verbs.listed && l.Verbs.written }
+
 // verbs says whether objects can be listed, and whether they can be written again. A resource that allows neither is
 // not stored, or it is unknown whether it is stored.
 type verbs struct{ listed, written bool }
@@ -93,13 +96,13 @@ func parseDocument(body []byte, err error) (document, error) {
 	}
 	kept := doc.Resources[:0]
 	for _, r := range doc.Resources {
-		if strings.Contains(r.Name, "/") { // a subresource
-			continue
-		}
-		if err := apipath.Segment("resource", r.Name); err != nil {
+		is, err := apipath.Resource(r.Name, r.stored())
+		if err != nil {
 			return document{}, fmt.Errorf("%w: discovery document: %w", migrate.ErrUntrustedAnswer, err)
 		}
-		kept = append(kept, r)
+		if is {
+			kept = append(kept, r)
+		}
 	}
 	doc.Resources = kept
 	return doc, nil

@@ -47,7 +47,7 @@ func FuzzDiscovery(f *testing.F) {
 				return
 			}
 			for _, r := range doc.Resources {
-				if apipath.Segment("resource", r.Name) != nil {
+				if is, err := apipath.Resource(r.Name, true); !is || err != nil {
 					t.Errorf("%q is taken for a resource", r.Name)
 				}
 			}

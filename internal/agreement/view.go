@@ -180,7 +180,7 @@ func (f *facts) about(g *gathered) (one findings, stored bool) {
 			for _, r := range s.readings {
 				if l, ok := r.document.find(g.resource.Resource); ok {
 					one.target.Kind = cmp.Or(one.target.Kind, l.Kind)
-					stored = stored || l.Hash != "" || l.Verbs.listed && l.Verbs.written
+					stored = stored || l.stored()
 				}
 			}
 		}

@@ -54,6 +54,26 @@ func Segment(what, word string) error {
 	return nil
 }
 
+// Resource reports whether a discovery document lists a resource under the name, and not a subresource. It returns an
+// ErrUnfit for a name that is not one path segment, and for one of a resource with stored objects that is not a DNS-1035
+// label, as the API server requires of CRDs: in zz.example.com, "as.a" would have the record of a CRD's "as" in
+// a.zz.example.com (I1). Without stored objects such a name is not a resource: API servers list metrics under any name.
+func Resource(name string, stored bool) (bool, error) {
+	if strings.Contains(name, "/") {
+		return false, nil
+	}
+	if err := Segment("resource", name); err != nil {
+		return false, err
+	}
+	if problems := validation.IsDNS1035Label(name); len(problems) > 0 {
+		if stored {
+			return false, fmt.Errorf("%w: the resource %s is not a DNS label", ErrUnfit, printable.Quote(name))
+		}
+		return false, nil
+	}
+	return true, nil
+}
+
 // GroupVersion returns the path of a group-version: /api/v1, or /apis/apps/v1. It needs no escaping.
 func GroupVersion(gv schema.GroupVersion) (string, error) {
 	if problems := validation.IsDNS1035Label(gv.Version); len(problems) > 0 {

@@ -89,3 +89,37 @@ func TestAPathIsWhatItsPartsSay(t *testing.T) {
 		}
 	}
 }
+
+// Together with its group, a name with a dot is that of another resource: as.a in zz.example.com, and as in
+// a.zz.example.com. Adapters for metrics list every metric as a resource, under any name.
+func TestOnlyNamesThatIdentifyAResourceAreStoredUnder(t *testing.T) {
+	long := strings.Repeat("a", 64)
+	for _, name := range []string{"as.a", "As", "a_s", "1as", "-as", "as-", "datadogmetric@default:a", long} {
+		if is, err := Resource(name, true); !errors.Is(err, ErrUnfit) {
+			t.Errorf("%q, stored: %t, %v, want ErrUnfit", name, is, err)
+		}
+		if is, err := Resource(name, false); is || err != nil {
+			t.Errorf("%q, not stored: %t, %v, want none", name, is, err)
+		}
+	}
+	for _, name := range []string{"pods", "validatingadmissionpolicies", "a-1", long[:63]} {
+		for _, stored := range []bool{false, true} {
+			if is, err := Resource(name, stored); !is || err != nil {
+				t.Errorf("%q: %t, %v, want a resource", name, is, err)
+			}
+		}
+	}
+	for _, name := range []string{"pods/status", "jobs.batch/http_requests"} {
+		if is, err := Resource(name, true); is || err != nil {
+			t.Errorf("subresource %q: %t, %v, want none", name, is, err)
+		}
+	}
+	for name, word := range hostile {
+		if strings.Contains(word, "/") {
+			continue
+		}
+		if is, err := Resource(word, false); !errors.Is(err, ErrUnfit) {
+			t.Errorf("%s: %t, %v, want ErrUnfit", name, is, err)
+		}
+	}
+}

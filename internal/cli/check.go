@@ -67,9 +67,10 @@ resource in another version than the release before, and which versions it can n
 from spec.versions, or the storage version or a conversion webhook is missing. It accepts files and folders of manifests,
 and the output of kustomize and Helm; objects of other kinds are skipped.
 
-With --snapshot or --etcd-endpoints, the content of etcd decides instead of the records. A StorageState or storedVersions
-that claims less than etcd holds is named, and counts as unsafe, because others rely on it. Encrypted objects are judged by
-their StorageState.
+With --snapshot or --etcd-endpoints, the content of etcd decides instead of the records. A snapshot does so up to the moment
+at which it was taken: what a StorageState or storedVersions may have recorded later counts in addition, so take a new one.
+A StorageState or storedVersions that claims less than etcd holds is named, and counts as unsafe, because others rely on it.
+Encrypted objects are judged by their StorageState.
 
 Below the table come reasons and commands; -o wide shows all of that in the table. -o name lists the resources that are not
 safe, or cannot be determined, one per line. -o html writes a page that needs nothing besides itself, for a change ticket.
@@ -244,6 +245,9 @@ func (g *gathering) look(ctx context.Context, source etcdaudit.Source, prefix st
 		return explainAudit(g.command, err)
 	}
 	g.Held = records.HeldOf(report)
+	if report.Source.File != "" {
+		g.question.Snapshot = report.Source.Revision
+	}
 	fmt.Fprintf(g.env.Err, "Read %s objects from etcd at revision %d.\n", render.Count(report.Totals.Objects),
 		report.Source.Revision)
 	return nil

@@ -138,12 +138,15 @@ func (g *gathering) judgeManifests(ctx context.Context, manifests []upgrade.Mani
 		}
 		resource := m.Resource()
 		f := upgrade.Facts{
-			Resource: resource, Kind: m.Kind, State: g.States[resource], Held: g.Held[resource],
+			Resource: resource, Kind: m.Kind, Held: g.Held[resource],
 			Migrations: records.Matches(g.Migrations, func(
 				m *v1alpha1.StorageVersionMigration,
 			) bool {
 				return records.ResourceOf(m) == resource
 			}),
+		}
+		if state := g.States[resource]; state != nil {
+			g.Record(&f, state)
 		}
 		if i := slices.IndexFunc(g.Inventory.Resources, func(r inventory.Resource) bool { return r.GroupResource == resource }); i >= 0 {
 			f = g.Of(g.Inventory.Resources[i])
@@ -172,5 +175,6 @@ func (g *gathering) live(ctx context.Context, name string) (*upgrade.Manifest, e
 	if err != nil {
 		return nil, fmt.Errorf("read CustomResourceDefinition %s of the cluster: %w", name, err)
 	}
+	m.ResourceVersion = g.CRDVersion(m.ResourceVersion)
 	return &m, nil
 }

@@ -148,6 +148,27 @@ func (c *checked) byEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.golden(t, "a whole etcd that is current", "", append(etcd, "-o", "name")...)
+	c.byOldSnapshot(t, claim)
+}
+
+// byOldSnapshot: the storage version moves and comes back after the snapshot. In between, objects were written.
+func (c *checked) byOldSnapshot(t *testing.T, claim func(versions ...any)) {
+	claim("v2")
+	c.widgets(t, nil, "v2")
+	old := c.snapshot(t)
+	c.golden(t, "a snapshot of now", "", "widgets", "--snapshot", old)
+	for _, err := range []error{
+		c.MoveStorage(t.Context(), testbed.WidgetCRD, "v1"),
+		c.BulkCreate(t.Context(), testbed.Bulk{First: 20, Count: 3}),
+		c.MoveStorage(t.Context(), testbed.WidgetCRD, "v2"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.golden(t, "a snapshot older than the CRD", c.edited(t, without("v1")), "-f", "-", "--snapshot", old)
+	c.widgets(t, nil, "v1", "v2")
+	c.golden(t, "a snapshot older than the StorageState", "", "widgets", "--snapshot", old)
 }
 
 func (c *checked) snapshot(t *testing.T) string {

@@ -82,6 +82,8 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.trigger.WorkerRole, "worker-role", "",
 		"ClusterRole to which the controller adds the permissions that workers need for resources that are added later "+
 			"(default: add nothing)")
+	flags.StringVar(&f.trigger.VersionsRole, "worker-versions-role", "",
+		"ClusterRole in which the controller says at which versions workers may rewrite each resource (default: none)")
 	flags.StringVar(&o.WorkerServiceAccount, "worker-service-account", "kube-migrator-worker",
 		"ServiceAccount of the Jobs' pods")
 	arg.Number(flags, &o.MaxConcurrent, "max-concurrent-migrations", migrations.DefaultMaxConcurrent,

@@ -27,6 +27,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/install"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
 // defaultInstallTimeout bounds each wait of install and uninstall.
@@ -120,9 +121,10 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 		return err
 	}
 	var resources []schema.GroupResource
+	var known *inventory.Inventory
 	var unseen []string
 	if o.Names() {
-		resources, unseen, err = env.includedResources(ctx, command, o, config, client)
+		resources, known, unseen, err = env.includedResources(ctx, command, o, config, client)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -130,7 +132,7 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 	case err != nil:
 		return err
 	}
-	plan, err := install.Plan(o, resources)
+	plan, err := install.Plan(o, resources, known)
 	if err != nil {
 		return err
 	}

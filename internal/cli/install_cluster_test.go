@@ -101,7 +101,7 @@ func outcomes(out string) map[string]int {
 }
 
 // objects is how many an installation consists of.
-const objects = 42
+const objects = 44
 
 func TestInstallOnARealCluster(t *testing.T) {
 	t.Parallel()

@@ -252,20 +252,19 @@ func (env *environment) seenEnough(command *cobra.Command, unseen []string) erro
 		env.sameAgain(command), exit.Undetermined)
 }
 
-// includedResources reads the resources that may be migrated, and which group-versions could not be read. For their
-// groups it returns the resources for which permissions were granted before.
+// includedResources reads the resources that may be migrated, all that are known, and which group-versions could not be
+// read. For their groups it returns the resources for which permissions were granted before.
 func (env *environment) includedResources(
 	ctx context.Context, command *cobra.Command, o install.Options, config *rest.Config, client rest.Interface,
-) (resources []schema.GroupResource, unseen []string, err error) {
-	all, err := inventory.Take(ctx, client)
-	if err != nil {
-		return nil, nil, exit.Unreachable(config.Host, err)
+) (resources []schema.GroupResource, known *inventory.Inventory, unseen []string, err error) {
+	if known, err = inventory.Take(ctx, client); err != nil {
+		return nil, nil, nil, exit.Unreachable(config.Host, err)
 	}
-	if resources, err = env.selected(command, o, all); err != nil {
-		return nil, nil, err
+	if resources, err = env.selected(command, o, known); err != nil {
+		return nil, nil, nil, err
 	}
 	var groups []string
-	for _, failure := range all.Failures {
+	for _, failure := range known.Failures {
 		if !o.Extends() { // otherwise the controller grants permissions for resources that it finds later
 			fmt.Fprintf(env.Err, "Skipped: %s\n", strings.Join(strings.Fields(failure.String()), " "))
 		}
@@ -280,11 +279,11 @@ func (env *environment) includedResources(
 	if len(groups) > 0 {
 		kept, err := install.Kept(ctx, client, groups, o.Include, o.Exclude)
 		if err != nil {
-			return nil, nil, env.explainInstall(ctx, command, o.Namespace, err)
+			return nil, nil, nil, env.explainInstall(ctx, command, o.Namespace, err)
 		}
 		resources = append(resources, kept...)
 	}
-	return resources, unseen, nil
+	return resources, known, unseen, nil
 }
 
 // selected returns the resources that the patterns include.

@@ -304,8 +304,24 @@ func (m *migration) next(report render.Migration, err error) string {
 			strings.ToLower(report.Result.Epoch.Evidence.String()))
 	case errors.Is(err, migrate.ErrStorageVersionMoved):
 		return m.again(report.Resource)
+	case errors.Is(err, migrate.ErrWouldLoseFields):
+		return m.look(report) // the same command would leave them alone again
 	}
 	return m.again(report.Resource, "--resume")
+}
+
+// look returns the command that shows the first object that was left alone.
+func (m *migration) look(report render.Migration) string {
+	if len(report.Result.Failures) == 0 {
+		return ""
+	}
+	f := report.Result.Failures[0]
+	words := []string{"kubectl", "get", shell.Quote(report.Resource), shell.Quote(f.Name), "-o", "yaml",
+		"--show-managed-fields"}
+	if f.Namespace != "" {
+		words = append(words, "-n", shell.Quote(f.Namespace))
+	}
+	return strings.Join(words, " ")
 }
 
 // again returns this command line with other arguments. It keeps the flags except those that select resources and those

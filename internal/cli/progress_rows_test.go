@@ -112,9 +112,9 @@ func both(t *testing.T, k records.Known, about records.Scope) (report upgrade.Re
 func knownOf(resources []inventory.Resource, states map[string]*v1alpha1.StorageStateStatus,
 	migrations ...v1alpha1.StorageVersionMigration) records.Known {
 	k := records.Known{Inventory: &inventory.Inventory{Resources: resources}, Migrations: migrations,
-		States: map[schema.GroupResource]*v1alpha1.StorageStateStatus{}}
+		States: map[schema.GroupResource]*v1alpha1.StorageState{}}
 	for name, state := range states {
-		k.States[schema.ParseGroupResource(name)] = state
+		k.States[schema.ParseGroupResource(name)] = &v1alpha1.StorageState{Status: *state}
 	}
 	return k
 }

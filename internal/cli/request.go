@@ -33,9 +33,11 @@ const managedByLabel = "app.kubernetes.io/managed-by"
 type requestFlags struct {
 	selection records.Selection
 	reason    string
-	pace      v1alpha1.Pace
-	dryRun    string
-	output    render.Format
+	// accepted are the fields that may be lost.
+	accepted []string
+	pace     v1alpha1.Pace
+	dryRun   string
+	output   render.Format
 	// given reports whether the user set a flag. A bound that the user did not set stays unchanged.
 	given func(flag string) bool
 }
@@ -71,6 +73,9 @@ Exit codes: 0 the API server has accepted every request, 1 error.`,
 	flags := command.Flags()
 	f.selection.Add(flags)
 	flags.StringVar(&f.reason, "reason", defaultReason, "The reason for the request, for people")
+	flags.StringSliceVar(&f.accepted, "accept-field-loss", nil,
+		"Fields that objects may lose, such as spec.size, with all fields below them; a later request keeps them unless "+
+			"it has the flag")
 	arg.Number(flags, &f.pace.MaxObjectsPerSecond, "max-rate", arg.DefaultRate,
 		arg.Within[int32]{Most: v1alpha1.MostObjectsPerSecond, Unit: objectsPerSecond},
 		"Upper bound of objects per second (0: as many as the API servers can take, in this run); a later request "+
@@ -248,6 +253,9 @@ func (f *requestFlags) raise(before *v1alpha1.StorageVersionMigration) map[strin
 	if len(pace) > 0 {
 		spec["pace"] = pace
 	}
+	if f.given("accept-field-loss") {
+		spec["acceptFieldLoss"] = f.accepted
+	}
 	return spec
 }
 
@@ -262,7 +270,7 @@ func (f *requestFlags) newObject(r inventory.Resource) *v1alpha1.StorageVersionM
 			Resource:   v1alpha1.GroupVersionResource{Group: r.Group, Version: f.typedVersion(r), Resource: r.Resource},
 			Generation: 1, Reason: f.reason, State: v1alpha1.StateActive,
 			GroupVersions: trigger.GroupVersions(r),
-			Pace:          f.pace,
+			Pace:          f.pace, AcceptFieldLoss: f.accepted,
 		},
 	}
 	return m

@@ -50,7 +50,7 @@ continues after any interruption:
                  version is gone, the API server rejects every server-side apply to an object with an entry that names it
   dependents     with --fix-owners: move the ownerReferences that name the version to the version that stays
   unserve        with --unserve: set served: false; then wait for requests that started before, and move what they wrote
-  remove         with --remove: remove the version from spec.versions
+  remove         with --remove: remove the version from spec.versions; then look for dependents once more
 
 Before it writes anything, retire refuses whatever could strand an object: the version is the storage version or the only
 one; a version may be stored that the CRD does not have; objects cannot be read or rewritten; the API servers do not agree;
@@ -76,8 +76,9 @@ schema of --schema-from, with its defaults.
 
 CRD is the name of the CustomResourceDefinition, or what kubectl accepts for the resource.
 
-Exit codes: 0 done (or nothing refused in a dry run), 1 error, 2 refused because it is not safe, or the CRD changed, 3 the API
-servers do not agree or the evidence is too weak, 4 some objects could not be rewritten or moved, 130 interrupted.`,
+Exit codes: 0 done (or nothing refused in a dry run), 1 error, 2 refused because it is not safe, the CRD changed, or
+ownerReferences that name the version came after the last look, 3 the API servers do not agree or the evidence is too weak, 4
+some objects could not be rewritten or moved, 130 interrupted.`,
 		Example: `  kube-migrator retire widgets.demo.example.com --version v1 --dry-run
   kube-migrator retire widgets.demo.example.com --version v1
   kube-migrator retire widgets.demo.example.com --version v1 --unserve --remove

@@ -108,7 +108,7 @@ func acceptRollback(ctx context.Context, q *records.Client) error {
 	}
 	var until time.Time
 	for _, state := range states {
-		if c := upgrade.RolledBack(state); c != nil && c.Status == metav1.ConditionTrue &&
+		if c := upgrade.RolledBack(&state.Status); c != nil && c.Status == metav1.ConditionTrue &&
 			c.LastTransitionTime.After(until) {
 			until = c.LastTransitionTime.Time
 		}

@@ -35,13 +35,12 @@ import (
 
 // upgradeCRDFlags are the flags of upgrade-crd, which include the flags of migrate.
 type upgradeCRDFlags struct {
-	migrate    migrateFlags
-	files      []string
-	manager    string
-	force      bool
-	acceptLoss bool
-	dryRun     bool
-	output     render.Format
+	migrate migrateFlags
+	files   []string
+	manager string
+	force   bool
+	dryRun  bool
+	output  render.Format
 }
 
 func newUpgradeCRDCommand(env *environment) *cobra.Command {
@@ -98,7 +97,6 @@ func (f *upgradeCRDFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.manager, "field-manager", crdupgrade.DefaultFieldManager,
 		"Field manager that owns what is applied")
 	flags.BoolVar(&f.force, "force-conflicts", false, "Take fields from other field managers")
-	flags.BoolVar(&f.acceptLoss, "accept-field-loss", false, "Convert objects even if they may lose fields")
 	flags.BoolVar(&f.dryRun, "dry-run", false,
 		"Show the steps, let the API server check the first write, and change nothing")
 	f.migrate.addSweep(flags)
@@ -197,7 +195,7 @@ func (u *crdUpgrade) run(gentle <-chan struct{}) *crdupgrade.Run {
 	}
 	return &crdupgrade.Run{
 		Applier: crdupgrade.Applier{Client: u.client, FieldManager: u.flags.manager, Force: u.flags.force},
-		Intent:  crdupgrade.Intent{Program: u.env.name, Again: u.again(), AcceptFieldLoss: u.flags.acceptLoss},
+		Intent:  crdupgrade.Intent{Program: u.env.name, Again: u.again(), AcceptFieldLoss: len(options.AcceptFieldLoss) > 0},
 		Limits: pace.Limits{ObjectsPerSecond: options.MaxObjectsPerSecond, InFlight: options.MaxInFlight,
 			BytesPerSecond: options.MaxBytesPerSecond},
 		Stopped: stopped,

@@ -139,7 +139,7 @@ const (
 // records reads the StorageStates if one of the awaited migrations has succeeded. It returns nil if they cannot be
 // read: then wait does not wait for records, because the migrations have succeeded.
 func (o *observer) records(ctx context.Context, waiting []awaited,
-	all []v1alpha1.StorageVersionMigration) map[schema.GroupResource]*v1alpha1.StorageStateStatus {
+	all []v1alpha1.StorageVersionMigration) map[schema.GroupResource]*v1alpha1.StorageState {
 	for i := range waiting {
 		if m := find(all, waiting[i].uid); m == nil || waiting[i].done ||
 			m.Status.CompletedGeneration < waiting[i].generation {
@@ -165,14 +165,14 @@ func find(all []v1alpha1.StorageVersionMigration, uid types.UID) *v1alpha1.Stora
 // recordOf returns the StorageState of a migration's resource, or nil if there is none. The StorageState may have the
 // name of another group that serves the same objects.
 func recordOf(m *v1alpha1.StorageVersionMigration,
-	states map[schema.GroupResource]*v1alpha1.StorageStateStatus) *v1alpha1.StorageStateStatus {
+	states map[schema.GroupResource]*v1alpha1.StorageState) *v1alpha1.StorageStateStatus {
 	r := records.ResourceOf(m)
 	if s := states[r]; s != nil {
-		return s
+		return &s.Status
 	}
 	for _, gv := range m.Spec.GroupVersions {
 		if s := states[schema.GroupResource{Group: gv.Group, Resource: r.Resource}]; s != nil {
-			return s
+			return &s.Status
 		}
 	}
 	return nil
@@ -255,7 +255,7 @@ func timedOut(limited context.Context, env *environment, waiting []awaited, time
 // check prints which migrations have ended since the last call. finished is true if none is left to wait for.
 func (env *environment) check(
 	waiting []awaited, all []v1alpha1.StorageVersionMigration,
-	states map[schema.GroupResource]*v1alpha1.StorageStateStatus, now time.Time, output render.Format,
+	states map[schema.GroupResource]*v1alpha1.StorageState, now time.Time, output render.Format,
 ) (finished bool, err error) {
 	finished = true
 	for i := range waiting {

@@ -86,7 +86,7 @@ func TestWaitEndsWhenASuccessIsRecorded(t *testing.T) {
 		env := &environment{name: "kube-migrator", Streams: Streams{Out: &out, Err: &said}}
 		m, s := proving()
 		c.change(&m, s)
-		states := map[schema.GroupResource]*v1alpha1.StorageStateStatus{{Resource: "widgets"}: s}
+		states := map[schema.GroupResource]*v1alpha1.StorageState{{Resource: "widgets"}: {Status: *s}}
 		waiting := []awaited{{name: "widgets", uid: "u", generation: 1}}
 		for waited := time.Duration(0); ; waited += time.Second {
 			finished, err := env.check(waiting, []v1alpha1.StorageVersionMigration{m}, states,
@@ -107,7 +107,7 @@ func TestWaitEndsWhenASuccessIsRecorded(t *testing.T) {
 // A success is a success, also where the time is over before it is recorded, or the migration is deleted meanwhile.
 func TestWaitDoesNotFailForWantOfARecord(t *testing.T) {
 	m, s := proving()
-	states := map[schema.GroupResource]*v1alpha1.StorageStateStatus{{Resource: "widgets"}: s}
+	states := map[schema.GroupResource]*v1alpha1.StorageState{{Resource: "widgets"}: {Status: *s}}
 	for name, end := range map[string]func(*environment, []awaited) error{
 		"deleted": func(env *environment, waiting []awaited) error {
 			finished, err := env.check(waiting, nil, nil, time.Now(), render.Text)

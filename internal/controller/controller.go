@@ -4,7 +4,8 @@
 // Package controller puts the controllers of an installation into one process: migration, which carries out migrations,
 // trigger, which asks for them, and storageversions, which removes what crashed API servers leave. They share the
 // connection, the cache, the Lease and the fence, and know nothing of each other but the objects in the cluster, with
-// one exception: storageversions removes nothing that the trigger has not recorded. It decides nothing.
+// two exceptions: storageversions removes nothing that the trigger has not recorded, and no migration expires before the
+// trigger has recorded its proof. It decides nothing.
 package controller
 
 import (
@@ -35,6 +36,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		o.Trigger.Worker = access.Account{Namespace: o.Migration.Namespace, Name: o.Migration.WorkerServiceAccount}
 	}
 	o.Trigger.Covered = new(trigger.Covered)
+	o.Migration.Unrecorded = trigger.AwaitsRecord
 	o.Migration.Also = func(m manager.Manager, fenced *rest.Config) error {
 		if err := storageversions.Add(m, fenced, o.Trigger.Covered.Has, o.Migration.Logger); err != nil {
 			return err

@@ -112,15 +112,20 @@ func Name(r schema.GroupResource) string { return r.Resource + "." + r.Group }
 // Get reads one CRD.
 // Errors are those of the API server: apierrors.IsNotFound where the resource is not a custom one.
 func Get(ctx context.Context, client rest.Interface, name string) (*CRD, error) {
-	at, err := apipath.Join(path, name)
-	if err != nil {
-		return nil, fmt.Errorf("read CustomResourceDefinition: %w", err)
-	}
 	d := new(CRD)
-	if err := apiserver.Send(ctx, client.Get().AbsPath(at), d); err != nil {
+	if err := Read(ctx, client, name, d); err != nil {
 		return nil, err
 	}
 	return d, nil
+}
+
+// Read decodes one CRD, with its schemas, into what the caller keeps of it. Errors are those of Get.
+func Read(ctx context.Context, client rest.Interface, name string, into any) error {
+	at, err := apipath.Join(path, name)
+	if err != nil {
+		return fmt.Errorf("read CustomResourceDefinition: %w", err)
+	}
+	return apiserver.Send(ctx, client.Get().AbsPath(at), into)
 }
 
 // Each calls f with every CRD of the cluster. A page is decoded while it arrives, one CRD at a time:

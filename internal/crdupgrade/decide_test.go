@@ -177,11 +177,11 @@ func TestThePlanFollowsFromWhatIsStored(t *testing.T) {
 		"the webhook goes, and it is proven": {situation{live: both, stored: "v2", objects: 3, facts: proven(Facts{})},
 			both, []string{"apply: apply it with v1, v2"}, ""},
 		"the webhook goes with the stored version": {situation{live: both + " -size webhook", stored: "v1 v2",
-			objects: 3, color: 3}, next + " -color",
+			objects: 3}, next + " -color",
 			append([]string{"intermediate: apply it with v2, and keep v1, unserved, with the conversion webhook that " +
 				"the cluster has"}, full("3 objects")[1:]...), ""},
 		"nothing in common, and no object": {situation{live: old, stored: "v1"}, next, full("0 objects"), ""},
-		"nothing in common, and a webhook": {situation{live: old, stored: "v1", objects: 3, color: 3}, next +
+		"nothing in common, and a webhook": {situation{live: old, stored: "v1", objects: 3}, next +
 			" -color webhook", full("3 objects"), ""},
 		"nothing in common": {situation{live: old, stored: "v1", objects: 3},
 			next, nil, NothingInCommon},
@@ -197,6 +197,12 @@ func TestThePlanFollowsFromWhatIsStored(t *testing.T) {
 			" -color", full("3 objects"), ""},
 		"a field goes as the storage version moves": {situation{live: old, stored: "v1", objects: 3, color: 2}, both +
 			" -color", nil, FieldLoss},
+		"objects lose a field that no webhook can move": {situation{live: old, stored: "v1", objects: 3, color: 3}, next +
+			" -color webhook", nil, FieldLoss},
+		"the cluster's storage version lacks a field that the file's has": {situation{live: "v2:served,storage -color v1",
+			stored: "v1", objects: 3}, next, full("3 objects"), ""},
+		"the cluster's storage version has a field that the file's lacks": {situation{live: halfIn, stored: "v2",
+			objects: 3, color: 2, facts: naming(1)}, next + " -color", nil, FieldLoss},
 		"a field that moved before": {situation{live: both + " -color", stored: "v1 v2", objects: 3,
 			color: 2}, both + " -color", []string{"apply: apply it with v1, v2"}, ""},
 		"no storage version": {situation{live: old, stored: "v1"}, "v1:served", nil, Invalid},

@@ -9,14 +9,20 @@ import (
 	"slices"
 )
 
-// intermediate reports whether the CRD in the cluster already serves the purpose of the intermediate CRD: it has the
-// storage version and all versions of the CRD in the file, and serves none of the versions to keep.
+// intermediate reports whether the CRD in the cluster already serves the purpose of the intermediate CRD: it equals that
+// in everything that decides what is stored when objects are rewritten. It has the storage version and all versions of
+// the CRD in the file, with schemas that keep the same fields, and converts as the intermediate CRD would. It serves
+// none of the versions to keep.
 func intermediate(next, live *CRD, keep []string) bool {
-	if live.StorageVersion() != next.StorageVersion() {
+	if live.StorageVersion() != next.StorageVersion() ||
+		live.manifest.Webhook != conversionOf(next, live).manifest.Webhook {
 		return false
 	}
 	for _, v := range next.Spec.Versions {
 		if !live.has(v.Name) || live.Served(v.Name) != v.Served {
+			return false
+		}
+		if is, wanted := live.schema(v.Name), next.schema(v.Name); len(is.Lost(wanted)) > 0 || len(wanted.Lost(is)) > 0 {
 			return false
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/internal/phrase"
-	"github.com/kube-migrator/kube-migrator/internal/upgrade"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
 
 // Loss is a field that is in the schema of a version and not in that of the new storage version. Without a conversion
@@ -28,7 +28,7 @@ type Loss struct {
 	// a field above it without the fields in it.
 	Possibly int64 `json:"possibly,omitempty"`
 
-	path upgrade.Path
+	path pruning.Path
 }
 
 func (l Loss) String() string {
@@ -42,35 +42,48 @@ func (l Loss) String() string {
 }
 
 // Losses returns the fields that the upgrade would drop from stored objects, without counts. It is pure.
+//
+// Objects are rewritten under the CRD in the file, or under the intermediate one, which has the same versions and those
+// that are kept. So an object passes the file's schema of the version in which it is stored, and that of the storage
+// version. If a webhook converts it in between, the second one drops nothing that the webhook could have moved.
 func Losses(next *CRD, f Facts) (losses []Loss) {
-	stored := moving(next, f)
-	drops := slices.ContainsFunc(Removed(next, f.Live), func(v string) bool { return slices.Contains(stored, v) })
-	switch {
-	case conversionOf(next, f.Live).manifest.Webhook:
-		return nil
-	case !drops && f.Live.StorageVersion() == next.StorageVersion() && !losesWebhook(next, f):
-		return nil // every object is converted as before
+	if len(Removed(next, f.Live)) == 0 && f.Live.StorageVersion() == next.StorageVersion() && !losesWebhook(next, f) {
+		return nil // nothing is rewritten
 	}
-	to, _ := next.schema(next.StorageVersion())
-	for _, version := range stored {
-		from, ok := f.Live.schema(version)
-		if !ok {
+	webhook, to := conversionOf(next, f.Live).manifest.Webhook, next.schema(next.StorageVersion())
+	for _, version := range f.Stored() {
+		from := f.Live.schema(version)
+		if from == nil {
 			continue // the rule stranded refuses it, or only the file has it
 		}
-		for _, path := range from.Lost(to) {
-			losses = append(losses, Loss{Version: version, Field: path.String(), path: path})
+		stations := []*pruning.Schema{next.schema(version)}
+		if version != next.StorageVersion() && (!webhook || from.NarrowsTo(to)) {
+			stations = append(stations, to)
+		}
+		known := map[string]bool{}
+		for _, station := range stations {
+			if station == nil {
+				continue
+			}
+			for _, l := range from.Lost(station) {
+				if field := l.Path.String(); !known[field] {
+					known[field] = true
+					losses = append(losses, Loss{Version: version, Field: field, path: l.Path})
+				}
+			}
 		}
 	}
 	return losses
 }
 
-func (c *CRD) schema(version string) (upgrade.Schema, bool) {
+// schema returns the schema of a version, or nil if the CRD does not have it.
+func (c *CRD) schema(version string) *pruning.Schema {
 	for _, v := range c.manifest.Versions {
 		if v.Name == version {
-			return v.Schema, true
+			return v.Schema
 		}
 	}
-	return upgrade.Schema{}, false
+	return nil
 }
 
 // lossy returns the versions that lose fields.
@@ -147,7 +160,7 @@ const (
 )
 
 // find looks for a field in a set of owned fields, in the format FieldsV1.
-func find(fields map[string]any, path upgrade.Path) presence {
+func find(fields map[string]any, path pruning.Path) presence {
 	if len(path) == 0 {
 		return present
 	}
@@ -160,8 +173,8 @@ func find(fields map[string]any, path upgrade.Path) presence {
 		inner = true
 		below, _ := value.(map[string]any)
 		switch {
-		case path[0] == upgrade.Each && !strings.HasPrefix(key, "f:"),
-			path[0] == upgrade.Any && strings.HasPrefix(key, "f:"),
+		case path[0] == pruning.Each && !strings.HasPrefix(key, "f:"),
+			path[0] == pruning.Any && strings.HasPrefix(key, "f:"),
 			key == "f:"+path[0]:
 			best = max(best, find(below, path[1:]))
 		}

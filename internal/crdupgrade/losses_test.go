@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kube-migrator/kube-migrator/internal/upgrade"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
 
 func TestManagedFieldsTellWhichObjectsHaveAField(t *testing.T) {
@@ -54,7 +54,7 @@ func TestManagedFieldsTellWhichObjectsHaveAField(t *testing.T) {
 		"managedFields that cannot be read": {"spec color", []metav1.ManagedFieldsEntry{entry("v1", `{`)}, possible},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := Found{Naming: map[string]int64{}, Losses: []Loss{{path: upgrade.Path(strings.Fields(test.path))}}}
+			f := Found{Naming: map[string]int64{}, Losses: []Loss{{path: pruning.Path(strings.Fields(test.path))}}}
 			f.add("demo.example.com", test.entries)
 			want := Loss{path: f.Losses[0].path}
 			switch test.want {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
+	"github.com/kube-migrator/kube-migrator/internal/install/grant"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -25,9 +26,11 @@ const (
 	rolePolicy        = Name + "-worker-grant" // what the controller grants to the worker
 )
 
-// laterRole is the ClusterRole in which the controller grants the worker resources that were created after the
-// installation.
-const laterRole = WorkerAccount + "-later"
+// The ClusterRoles that the controller writes.
+const (
+	laterRole    = WorkerAccount + "-later"    // grants resources that were created after the installation
+	versionsRole = WorkerAccount + "-versions" // says at which versions the worker may rewrite (package grant)
+)
 
 // RecordVerb is the verb on storagestates.migration.k8s.io that lets accounts outside the installation write reports
 // and the status of our objects, which are otherwise reserved for the accounts of the installation. Cluster
@@ -64,7 +67,8 @@ func (o Options) bindings() []*admissionregistrationv1.ValidatingAdmissionPolicy
 }
 
 // unchanged lets the worker send updates that change nothing, update its checkpoints and rosters, and request a token
-// of the account that has no permissions.
+// of the account that has no permissions. The updates have to be sent at a version that versionsRole grants: no policy
+// sees what etcd holds, and at another version an update that changes nothing may lose fields (package grant).
 //
 // The comparison covers the whole object as admission leaves it, including resourceVersion. managedFields may lose
 // entries of API versions other than that of the request: the API server removes entries whose version it does not know
@@ -98,6 +102,12 @@ func (o Options) unchanged() *admissionregistrationv1.ValidatingAdmissionPolicy 
 				`or the request is not an empty patch; to accept that, migrate by hand: kube-migrator migrate ' + `+
 				`request.resource.resource + (request.resource.group == '' ? '' : '.' + request.resource.group)`,
 				migrate.GuardRefusal),
+		},
+		decision{
+			// Reports are ConfigMaps, which have one version, and may be excluded from what is migrated.
+			rule: anyOf("request.operation != 'UPDATE'", all(isResource("", "configmaps")), mayRewrite),
+			text: "the worker of kube-migrator may rewrite a custom resource only at its storage version, which the " +
+				"ClusterRole " + versionsRole + " names: at another version, fields could be lost",
 		},
 	)
 }
@@ -188,27 +198,33 @@ func (o Options) jobs() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	)
 }
 
-// grants bounds what the controller may grant to the worker: reading and patching whole resources by name, except
-// resources that admission policies cannot guard.
+// grants bounds what the controller may grant to the worker: in one role reading and patching whole resources by name,
+// except resources that admission policies cannot guard, and in another one the versions.
 func (o Options) grants() *admissionregistrationv1.ValidatingAdmissionPolicy {
-	const each = "has(r.verbs) && r.verbs.all(v, v in ['get', 'list', 'patch']) && " +
-		"has(r.apiGroups) && r.apiGroups.all(g, g != '*' && g != 'admissionregistration.k8s.io') && " +
+	const named = "has(r.apiGroups) && r.apiGroups.all(g, g != '*') && " +
 		"has(r.resources) && r.resources.all(n, n != '*' && !n.contains('/')) && (!has(r.nonResourceURLs) || " +
 		"size(r.nonResourceURLs) == 0)"
+	rules := func(role, each string) string {
+		return all(is("object.metadata.name", role), "(!has(object.rules) || object.rules.all(r, "+named+" && "+each+"))")
+	}
 	return policy(rolePolicy, when("controller", o.by(ControllerAccount)),
 		resources(rbacv1.GroupName, "*", admissionregistrationv1.OperationAll),
 		decision{
 			rule: all(
 				"request.operation == 'UPDATE'", isResource(rbacv1.GroupName, "clusterroles"),
-				is("object.metadata.name", laterRole),
 				"!has(object.aggregationRule)",
 				// A label could aggregate the role into roles of others.
 				kept("metadata.labels"), kept("metadata.annotations"),
-				"(!has(object.rules) || object.rules.all(r, "+each+"))",
+				"("+anyOf(
+					rules(laterRole, "has(r.verbs) && r.verbs.all(v, v in ['get', 'list', 'patch']) && "+
+						"!('admissionregistration.k8s.io' in r.apiGroups)"),
+					rules(versionsRole, "has(r.verbs) && r.verbs.all(v, v == '"+grant.Verb+"') && "+
+						"has(r.resourceNames) && size(r.resourceNames) > 0"),
+				)+")",
 			),
 			text: "the controller of kube-migrator may only let its worker get, list and patch resources that the " +
-				"ClusterRole " +
-				laterRole + " names, and no admission policies",
+				"ClusterRole " + laterRole + " names, and no admission policies, and rewrite them at the versions " +
+				"that the ClusterRole " + versionsRole + " names",
 		},
 	)
 }
@@ -305,6 +321,10 @@ var fewerManagers = all(
 	"oldObject.metadata.managedFields.all(m, has(m.apiVersion) && m.apiVersion != object.apiVersion || "+
 		"has(object.metadata.managedFields) && m in object.metadata.managedFields)",
 )
+
+// mayRewrite asks the authorizer whether the user of the request has the verb of package grant at its version.
+var mayRewrite = fmt.Sprintf("authorizer.group(request.resource.group).resource(request.resource.resource)."+
+	"name(request.resource.version).check('%s').allowed()", grant.Verb)
 
 // mayRecord asks the API server's authorizer whether the user of the request has RecordVerb.
 var mayRecord = fmt.Sprintf("authorizer.group('%s').resource('storagestates').check('%s').allowed()",

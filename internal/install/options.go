@@ -275,6 +275,9 @@ func (o Options) arguments() []string {
 	if o.Extends() {
 		arguments = append(arguments, "--worker-role="+laterRole)
 	}
+	if o.Guard {
+		arguments = append(arguments, "--worker-versions-role="+versionsRole)
+	}
 	if o.DiscoveryPeriod != 0 {
 		arguments = append(arguments, "--discovery-period="+o.DiscoveryPeriod.String())
 	}

@@ -91,9 +91,11 @@ func Portable(o Options) []schema.GroupResource {
 }
 
 // Plan returns the objects of an installation in the order in which they are written: objects that others refer to come
-// first, the controller comes last. The options have to be complete. resources are those that may be migrated; they are
-// used only if Options.Names holds. It is pure.
-func Plan(o Options, resources []schema.GroupResource) ([]*unstructured.Unstructured, error) {
+// first, the controller comes last. The options have to be complete. resources are those that may be migrated; known is
+// what discovery shows, or nil where that is not known. Both are used only if Options.Names holds. It is pure.
+func Plan(
+	o Options, resources []schema.GroupResource, known *inventory.Inventory,
+) ([]*unstructured.Unstructured, error) {
 	plan, err := ourCRDs()
 	if err != nil {
 		return nil, err
@@ -111,6 +113,9 @@ func Plan(o Options, resources []schema.GroupResource) ([]*unstructured.Unstruct
 		{"ConfigMap", []runtime.Object{memory}}, // early: if a later step fails, the flags are remembered
 		{"PriorityLevelConfiguration", []runtime.Object{priorityLevel()}},
 		{"FlowSchema", []runtime.Object{o.flowSchema()}}, // before anything may write
+		// It grants nothing by itself, and the worker of an earlier installation needs it as soon as there is the guard.
+		{"ClusterRole", []runtime.Object{o.versions(resources, known)}},
+		{"ClusterRoleBinding", []runtime.Object{clusterBinding(componentWorker, versionsRole, o.account(WorkerAccount))}},
 		{"ValidatingAdmissionPolicy", o.guarded(asObjects(o.policies()))},
 		{"ValidatingAdmissionPolicyBinding", o.guarded(asObjects(o.bindings()))},
 		{"NetworkPolicy", []runtime.Object{o.networkPolicy()}},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
+	"github.com/kube-migrator/kube-migrator/internal/install/grant"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
@@ -141,14 +142,18 @@ func controllerNamespaceRules() []rbacv1.PolicyRule {
 	}
 }
 
-// extendRules let the controller grant the worker resources that are created after the installation, in one
-// ClusterRole. A policy of the guard bounds these grants (Options.grants). Without the guard they are not needed.
+// extendRules let the controller grant the worker, in one ClusterRole each, resources that are created after the
+// installation, and the versions. A policy of the guard bounds these grants (Options.grants). Without the guard they are
+// not needed.
 func (o Options) extendRules() []rbacv1.PolicyRule {
-	if !o.Extends() {
+	if !o.Guard {
 		return nil
 	}
 	extend := rule(rbacv1.GroupName, on("clusterroles"), "escalate", "get", "update")
-	extend.ResourceNames = []string{laterRole}
+	extend.ResourceNames = []string{versionsRole}
+	if o.Extends() {
+		extend.ResourceNames = []string{laterRole, versionsRole}
+	}
 	return []rbacv1.PolicyRule{extend}
 }
 
@@ -162,10 +167,36 @@ func (o Options) later() *rbacv1.ClusterRole {
 	return role
 }
 
+// versions is the ClusterRole that says at which versions the worker may rewrite the resources, and that the controller
+// keeps current. Where discovery is not known, the controller writes all rules.
+func (o Options) versions(resources []schema.GroupResource, known *inventory.Inventory) *rbacv1.ClusterRole {
+	role := &rbacv1.ClusterRole{ObjectMeta: meta(componentWorker, "", versionsRole)}
+	if !o.Guard {
+		role.Rules = []rbacv1.PolicyRule{} // removes the grants of an earlier installation
+	}
+	if !o.Guard || known == nil {
+		return role
+	}
+	versions := grant.Of(slices.DeleteFunc(slices.Clone(known.Resources),
+		func(r inventory.Resource) bool { return !slices.Contains(resources, r.GroupResource) }))
+	for _, r := range resources {
+		if r.Group == migrationGroup && versions[r] == nil { // these CRDs are installed after the look
+			versions[r] = []string{v1alpha1.SchemeGroupVersion.Version}
+		}
+	}
+	role.Rules = versions.Rules()
+	return role
+}
+
+func clusterBinding(component, name string, subject rbacv1.Subject) runtime.Object {
+	return &rbacv1.ClusterRoleBinding{ObjectMeta: meta(component, "", name), RoleRef: roleRef("ClusterRole", name),
+		Subjects: []rbacv1.Subject{subject}}
+}
+
 // metricsRules allow reading the controller's metrics.
 var metricsRules = []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}
 
-// roles returns all roles and their bindings.
+// roles returns all roles and their bindings, except versionsRole.
 func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Object {
 	controller, worker := o.account(ControllerAccount), o.account(WorkerAccount)
 	sweeps := worker // the account that runs sweeps
@@ -174,10 +205,6 @@ func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Ob
 	}
 	clusterRole := func(component, name string, rules []rbacv1.PolicyRule) runtime.Object {
 		return &rbacv1.ClusterRole{ObjectMeta: meta(component, "", name), Rules: rules}
-	}
-	clusterBinding := func(component, name string, subject rbacv1.Subject) runtime.Object {
-		return &rbacv1.ClusterRoleBinding{ObjectMeta: meta(component, "", name), RoleRef: roleRef("ClusterRole", name),
-			Subjects: []rbacv1.Subject{subject}}
 	}
 	role := func(component, namespace, name string, rules ...rbacv1.PolicyRule) runtime.Object {
 		return &rbacv1.Role{ObjectMeta: meta(component, namespace, name), Rules: rules}

@@ -43,16 +43,14 @@ func (f *found) at(name schema.GroupResource) *Resource {
 	return r
 }
 
-// served collects the resources of all documents; subresources are not stored on their own.
+// served collects the resources of all documents.
 func served(f *facts) *found {
 	all := &found{by: map[schema.GroupResource]*Resource{}}
 	for _, group := range f.groups {
 		for _, version := range group.Versions {
 			gv := schema.GroupVersion{Group: group.Name, Version: version.Version}
 			for _, listed := range f.resources[gv] {
-				if !strings.Contains(listed.Name, "/") {
-					all.at(schema.GroupResource{Group: gv.Group, Resource: listed.Name}).serve(f, gv, listed)
-				}
+				all.at(schema.GroupResource{Group: gv.Group, Resource: listed.Name}).serve(f, gv, listed)
 			}
 		}
 	}

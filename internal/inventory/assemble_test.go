@@ -103,10 +103,6 @@ func TestStorageAndEndpointFollowFromDiscovery(t *testing.T) {
 			[]listing{{"a.io/v1", "as", "A", "", allVerbs}, {"b.io/v1", "as", "A", "", allVerbs}},
 			[]string{"as.a.io stored as  at v1 NoStorageVersionHash", "as.b.io stored as  at v1 NoStorageVersionHash"},
 		},
-		"subresources are not resources": {
-			[]listing{{"v1", "pods", "Pod", "v1", allVerbs}, {"v1", "pods/status", "Pod", "", "get,patch"}},
-			[]string{"pods stored as v1 at v1"},
-		},
 		"what cannot be migrated says why": {
 			[]listing{
 				{"a.io/v1", "reviews", "R", "", "create"}, {"a.io/v1", "metrics", "M", "", "get,list"},

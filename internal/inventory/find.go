@@ -116,14 +116,15 @@ func (inv *Inventory) findIn(a argument, group func(string) bool) (Resource, boo
 }
 
 // at returns the resource with the version as its endpoint, if it serves that version under that name. A version of an
-// alias does not change the endpoint, because the storage is the same.
+// alias does not change the endpoint, because the storage is the same. Nor does a version of a custom resource whose
+// storage version is served: at another version, the API server would drop the fields that this one lacks (I3).
 func (r Resource) at(name schema.GroupResource, version string) (Resource, bool) {
 	if name != r.GroupResource {
 		return r, slices.Contains(r.Aliases, name.WithVersion(version))
 	}
 	for _, v := range r.Versions {
 		if v.Name == version {
-			if v.can() {
+			if v.can() && (r.CRD == nil || r.Endpoint != r.CRD.StorageVersion) {
 				r.Endpoint = version
 			}
 			return r, true

@@ -41,6 +41,9 @@ func TestAHostileGroupIsAFailureAndTheOthersAreRead(t *testing.T) {
 		}, migrate.ErrUntrustedAnswer.Error()},
 		"with an escaped resource": {func(w http.ResponseWriter) { fmt.Fprint(w, `{"resources":[{"name":"a%2fb"}]}`) },
 			migrate.ErrUntrustedAnswer.Error()},
+		"with a resource whose name reads as that of another group's": {func(w http.ResponseWriter) {
+			fmt.Fprint(w, `{"resources":[`+good+`,{"name":"gadgets.good","kind":"Gadget","storageVersionHash":"h"}]}`)
+		}, migrate.ErrUntrustedAnswer.Error()},
 		"a failure without end": {func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusForbidden)
 			for _, err := fmt.Fprint(w, `{"message":"`); err == nil; _, err = fmt.Fprint(w, strings.Repeat("x", 1000)) {
@@ -57,7 +60,8 @@ func TestAHostileGroupIsAFailureAndTheOthersAreRead(t *testing.T) {
 					fmt.Fprint(w, `{"groups":[{"name":"good.example.com","versions":[{"version":"v1"}]},{"name":"bad.example.com","versions":[{"version":"v1"}]},
 						{"name":"../../api/v1/secrets?x=","versions":[{"version":"v1"}]}]}`)
 				case "/apis/good.example.com/v1":
-					fmt.Fprint(w, `{"resources":[`+good+`]}`)
+					fmt.Fprint(w, `{"resources":[`+good+`,{"name":"gadgets/status","kind":"Gadget","verbs":["patch"]},
+						{"name":"gadgets.per_second","kind":"ExternalMetricValueList","verbs":["get"]}]}`)
 				case "/apis/bad.example.com/v1":
 					tt.document(w)
 				case "/apis/apiregistration.k8s.io/v1/apiservices",

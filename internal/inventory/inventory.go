@@ -65,8 +65,9 @@ type Resource struct {
 	StorageVersion schema.GroupVersion
 	// CRD is set for custom resources.
 	CRD *CRD
-	// Endpoint is the version to list and patch: the one that the user asked for, else the storage version if it is
-	// served, else the preferred version that allows both. It is empty if there is none.
+	// Endpoint is the version to list and patch: the storage version of a custom resource if it is served, else the
+	// version that the user asked for, else the storage version if it is served, else the preferred version that allows
+	// both. It is empty if there is none.
 	Endpoint string
 	// Problem says why the resource cannot be migrated. It is nil if it can be.
 	Problem *Problem
@@ -88,6 +89,8 @@ type CRD struct {
 	Name       string
 	UID        types.UID
 	Generation int64
+	// ResourceVersion is that of the object when it was read.
+	ResourceVersion string
 	// StorageVersion is the version that spec marks as the storage version.
 	StorageVersion string
 	// StoredVersions are the versions in status.storedVersions.

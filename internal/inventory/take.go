@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -232,8 +231,8 @@ func readDocuments(ctx context.Context, client rest.Interface,
 	return documents
 }
 
-// readDocument reads the resources of a group and version. If one of them has a name that cannot be a part of a path,
-// the whole document is rejected (I3). Subresources are not used.
+// readDocument reads the resources of a group and version, without subresources. If one of them has a name that no
+// resource can have, the whole document is rejected (I3).
 func readDocument(ctx context.Context, client rest.Interface, gv schema.GroupVersion) ([]metav1.APIResource, error) {
 	path, err := apipath.GroupVersion(gv)
 	if err != nil {
@@ -245,15 +244,19 @@ func readDocument(ctx context.Context, client rest.Interface, gv schema.GroupVer
 	if err := read(ctx, client, &list, path); err != nil {
 		return nil, err
 	}
+	kept := list.APIResources[:0]
 	for _, r := range list.APIResources {
-		if strings.Contains(r.Name, "/") {
-			continue
-		}
-		if err := apipath.Segment("resource", r.Name); err != nil {
+		listed := slices.Contains(r.Verbs, "list")
+		written := slices.Contains(r.Verbs, "update") || slices.Contains(r.Verbs, "patch")
+		is, err := apipath.Resource(r.Name, r.StorageVersionHash != "" || listed && written)
+		if err != nil {
 			return nil, fmt.Errorf("%w of the API server of %s: %w", migrate.ErrUntrustedAnswer, gv, err)
 		}
+		if is {
+			kept = append(kept, r)
+		}
 	}
-	return list.APIResources, nil
+	return kept, nil
 }
 
 // read decodes one document.
@@ -301,7 +304,8 @@ func define(d *crd.CRD) customResource {
 	kept := customResource{
 		CRD: CRD{
 			Name: d.Metadata.Name, UID: d.Metadata.UID, Generation: d.Metadata.Generation,
-			StorageVersion: d.StorageVersion(), StoredVersions: d.Status.StoredVersions,
+			ResourceVersion: d.Metadata.ResourceVersion,
+			StorageVersion:  d.StorageVersion(), StoredVersions: d.Status.StoredVersions,
 			Conversion: d.Spec.Conversion.Strategy,
 		},
 		GroupResource: schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural},

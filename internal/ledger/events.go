@@ -151,7 +151,7 @@ func (l Look) proofs() []Proof {
 // back. Our own migration, where it exists, decides whether a user holds it back, and it is repeated until it succeeds.
 // A migration of someone else that failed may have been requested in a way that can never succeed.
 func (l Look) awaited(s State) bool {
-	if l.Own.exists() && (l.Own.Held || l.Own.pending(s)) {
+	if l.Own.exists() && (l.Own.Held || l.Own.pending(s) && !l.Own.corrected(l.CRD)) {
 		return true
 	}
 	return slices.ContainsFunc(l.Others, func(m Migration) bool {

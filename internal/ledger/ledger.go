@@ -252,12 +252,22 @@ type Migration struct {
 	Held bool
 	// Failed means that its last attempt failed. It is repeated, but may never succeed.
 	Failed bool
+	// LeftAlone is the CRD under which the last attempt left objects alone that would have lost fields, or nil. Its UID
+	// and Generation are set. The attempt is not repeated soon, unless the CRD has changed.
+	LeftAlone *CRD
 	// Proof is that of the last run that succeeded, or nil.
 	Proof *Proof
 }
 
 // exists reports whether there is such a migration.
 func (m Migration) exists() bool { return m.Generation > 0 }
+
+// corrected reports whether the CRD has changed since the last attempt left objects alone: another run may be able to
+// rewrite them.
+func (m Migration) corrected(now *CRD) bool {
+	return m.LeftAlone != nil && now != nil && m.Failed &&
+		(m.LeftAlone.UID != now.UID || m.LeftAlone.Generation != now.Generation)
+}
 
 // pending reports whether a run of the current generation may still prove what s asks for.
 func (m Migration) pending(s State) bool {

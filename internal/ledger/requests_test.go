@@ -17,6 +17,7 @@ func TestWhatIsAskedForAgain(t *testing.T) {
 	for name, test := range map[string]struct {
 		own    Migration
 		others []Migration
+		crd    *CRD
 		want   int64
 	}{
 		"the request was lost":  {own: ours, want: 5},
@@ -24,6 +25,10 @@ func TestWhatIsAskedForAgain(t *testing.T) {
 		"it waits for its turn": {own: Migration{Generation: 5, Completed: 4}},
 		"it runs, or failed and will be repeated": {own: Migration{Generation: 5, Completed: 4, Started: true,
 			Start: late, Failed: true}},
+		"it left objects alone, and will be repeated": {own: Migration{Generation: 5, Completed: 4, Started: true,
+			Start: late, Failed: true, LeftAlone: &CRD{UID: "u", Generation: 3}}, crd: &CRD{UID: "u", Generation: 3}},
+		"it left objects alone, and the CRD has changed": {own: Migration{Generation: 5, Completed: 4, Started: true,
+			Start: late, Failed: true, LeftAlone: &CRD{UID: "u", Generation: 3}}, crd: &CRD{UID: "u", Generation: 4}, want: 6},
 		"it runs since before something else was written": {own: Migration{Generation: 5, Completed: 4, Started: true,
 			Start: early}, want: 6},
 		"it runs, and when it started is not known": {own: Migration{Generation: 5, Completed: 4,
@@ -58,7 +63,7 @@ func TestWhatIsAskedForAgain(t *testing.T) {
 			others: []Migration{{Generation: 1, Held: true}}, want: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := Looked(s, look("b", "h2").with(func(l *Look) { l.Own, l.Others = test.own, test.others }))
+			d := Looked(s, look("b", "h2").with(func(l *Look) { l.Own, l.Others, l.CRD = test.own, test.others, test.crd }))
 			if d.Request != test.want || (d.Request == 0) != (d.Reason == "") {
 				t.Errorf("request %d because %q, want %d", d.Request, d.Reason, test.want)
 			}

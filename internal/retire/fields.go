@@ -149,7 +149,7 @@ func Returned(before, live []metav1.ManagedFieldsEntry) (entries []metav1.Manage
 			return nil, false, err
 		}
 		back := owned.Intersection(taken)
-		if ours(e) || back.Empty() {
+		if back.Empty() { // so it is for our own entry
 			continue
 		}
 		returned = returned.Union(back)

@@ -155,6 +155,15 @@ func TestFieldsThatAWriteHasTakenGoBackToTheirManagers(t *testing.T) {
 			[]string{"kube-migrator Update v1 - " + owns(a+","+b)},
 			[]string{"kube-migrator Update v1 - " + owns(b), "op Apply v1 - " + owns(a)},
 		},
+		"what was our own and another's stays with both": {
+			[]string{"op Apply v1 - " + owns(a), "kube-migrator Update v1 - " + owns(a)},
+			[]string{"op Apply v1 - " + owns(a), "kube-migrator Update v1 - " + owns(a)}, nil,
+		},
+		"what was our own stays when another loses it": {
+			[]string{"op Apply v1 - " + owns(a+","+b), "kube-migrator Update v1 - " + owns(a)},
+			[]string{"kube-migrator Update v1 - " + owns(a+","+b)},
+			[]string{"kube-migrator Update v1 - " + owns(a), "op Apply v1 - " + owns(b)},
+		},
 		"what no one owned is ours": {nil, []string{"kube-migrator Update v1 - " + owns(a)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

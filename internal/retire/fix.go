@@ -6,10 +6,12 @@ package retire
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/internal/phrase"
+	"github.com/kube-migrator/kube-migrator/internal/refusal"
 )
 
 // dependents moves ownerReferences if the user asks for that. Otherwise the step is what the plan has found; unserve looks
@@ -82,6 +84,37 @@ func (r *Run) independent(ctx context.Context) error {
 		return refused
 	}
 	return nil
+}
+
+// lookAgain looks for dependents once more after the version was removed: clients may have added some since the last look,
+// and the report must not say that there are none.
+func (r *Run) lookAgain(ctx context.Context, steps []Step) error {
+	done := func(name StepName) int {
+		return slices.IndexFunc(steps, func(s Step) bool { return s.Name == name && s.State == Done })
+	}
+	pointing := done(Pointing)
+	if pointing < 0 || done(Remove) < 0 {
+		return nil
+	}
+	found, err := r.find(ctx)
+	if err != nil {
+		return err
+	}
+	f := Facts{CRD: r.CRD, Dependents: found}
+	if refused := r.Intent.ownersRead(f); refused != nil {
+		return refused
+	}
+	if found.Objects == 0 {
+		return nil
+	}
+	steps[pointing] = r.Intent.pointingStep(f)
+	if r.Intent.LeaveOwners {
+		return nil
+	}
+	return refusal.New(HasDependents, r.Intent.command(r.CRD, r.Intent.Version, "--fix-owners"),
+		"%s was removed, and clients have added ownerReferences that name it since: those of %s are left: %s; the garbage "+
+			"collector leaves these objects behind when their owner is deleted", r.Intent.Version,
+		phrase.Objects(found.Objects), found)
 }
 
 // dependentMover moves the ownerReferences of the objects of a resource.

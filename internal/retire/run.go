@@ -70,7 +70,7 @@ func (r *Run) Do(ctx context.Context, plan Plan) ([]Step, error) {
 		steps[i].State, steps[i].What = Done, what
 		r.Report(steps[i])
 	}
-	return steps, nil
+	return steps, r.lookAgain(ctx, steps)
 }
 
 // step carries out one step and returns what was done, or "" if the user did not ask for the step. It always migrates,

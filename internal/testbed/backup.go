@@ -89,6 +89,11 @@ func (e *Etcd) catchUp(ctx context.Context, revision int64) error {
 }
 
 func (e *Etcd) restore(ctx context.Context, backup string) error {
+	if e.contents != nil && e.Running() {
+		if err := e.contents.End(ctx); err != nil {
+			return fmt.Errorf("restore etcd: %w", err)
+		}
+	}
 	e.Kill()
 	if err := os.RemoveAll(e.DataDir()); err != nil {
 		return fmt.Errorf("restore etcd: %w", err)
@@ -99,5 +104,13 @@ func (e *Etcd) restore(ctx context.Context, backup string) error {
 	if err := os.Chmod(e.DataDir(), 0o700); err != nil {
 		return fmt.Errorf("restore etcd: %w", err)
 	}
-	return e.Start(ctx)
+	if err := e.Start(ctx); err != nil || e.contents == nil {
+		return err
+	}
+	held, err := e.client.Get(ctx, "none")
+	if err != nil {
+		return fmt.Errorf("read the revision of etcd: %w", err)
+	}
+	e.contents.Begin(e.cluster.lifetime, held.Header.Revision+1)
+	return nil
 }

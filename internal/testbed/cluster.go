@@ -12,7 +12,7 @@
 //   - no process outlives the one that started it, even when that one is killed;
 //   - a binary that is missing is built, and one that cannot be built fails the test: nothing is ever skipped;
 //   - all traffic stays on loopback addresses or in a network namespace of the cluster's own;
-//   - a test that ends has its cluster checked against the invariants I1 and I2 (Cluster.CheckInvariants).
+//   - a test that ends has its cluster checked against the invariants I1, I2 and I3 (Cluster.CheckInvariants).
 package testbed
 
 import (
@@ -125,8 +125,9 @@ type Cluster struct {
 	// lifetime is the context of everything that ends with Stop, and not with the context of Start.
 	lifetime context.Context
 
-	mu    sync.Mutex
-	stops []func()
+	mu     sync.Mutex
+	stops  []func()
+	losses []loss // that the test has declared
 }
 
 // New starts a cluster for a test and stops it when the test ends, after CheckInvariants. A cluster that does not start
@@ -137,6 +138,7 @@ func New(t testing.TB, options Options) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.compareContents()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer cancel()

@@ -15,6 +15,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+
+	"github.com/kube-migrator/kube-migrator/internal/testbed/content"
 )
 
 // Etcd is a store of a cluster: one member. Its methods may not be called concurrently.
@@ -27,6 +29,8 @@ type Etcd struct {
 	ports   [2]*reservation // client and peer; nil in an isolated cluster
 	client  *clientv3.Client
 	process *process
+	// contents compares what is written; nil in a cluster that is not of New.
+	contents *content.Watch
 }
 
 // Where the etcds listen in a network namespace of the cluster's own: that of all resources, and that of

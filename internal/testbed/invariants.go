@@ -11,6 +11,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/testbed/content"
 )
 
 const crdsPrefix = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
@@ -58,8 +60,9 @@ func (d *crd) storage() string {
 // CheckInvariants compares, as of one moment, the contents of etcd with the status of every CustomResourceDefinition:
 // status.storedVersions names every version that an object is stored in (I1), and is never empty nor without the
 // storage version (I2); where it has a StorageState, that accounts for every object together with the storage version,
-// which the API servers show (I1). Encrypted objects cannot be looked into. It needs no API server, and starts etcd if
-// a test has left it stopped. The error names every violation.
+// which the API servers show (I1). In a cluster of New, no object has lost a field since then that no client removed (I3),
+// unless the test has declared it (Loses). Encrypted objects cannot be looked into. It needs no API server, and starts
+// etcd if a test has left it stopped. The error names every violation.
 func (c *Cluster) CheckInvariants(ctx context.Context) error {
 	if !c.Etcd.Running() {
 		if err := c.Etcd.Start(ctx); err != nil {
@@ -103,7 +106,60 @@ func (c *Cluster) CheckInvariants(ctx context.Context) error {
 			}
 		}
 	}
-	return errors.Join(violations...)
+	return errors.Join(append(violations, c.checkContents(ctx)...)...)
+}
+
+// compareContents compares the contents of every write with what etcd held before, from the cluster's start on.
+func (c *Cluster) compareContents() {
+	for _, e := range c.etcds() {
+		e.contents = content.NewWatch(e.client)
+		e.contents.Begin(c.lifetime, 1)
+		c.atStop(e.contents.Stop)
+	}
+}
+
+// loss is one that a test has declared.
+type loss struct{ prefix, path, reason string }
+
+// Loses declares that objects below a prefix in etcd lose a field, such as "spec.hosts[].port", and why this is right
+// in this test. CheckInvariants reports every other loss, and a declared one that has not happened.
+func (c *Cluster) Loses(prefix, path, reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.losses = append(c.losses, loss{prefix, path, reason})
+}
+
+// checkContents returns what is wrong with the contents of etcd (I3).
+func (c *Cluster) checkContents(ctx context.Context) (violations []error) {
+	c.mu.Lock()
+	declared := slices.Clone(c.losses)
+	c.mu.Unlock()
+	happened := make([]bool, len(declared))
+	for _, e := range c.etcds() {
+		if e.contents == nil {
+			continue
+		}
+		if err := e.contents.End(ctx); err != nil {
+			violations = append(violations, fmt.Errorf("check invariants: %w", err))
+		}
+		for _, l := range e.contents.Losses() {
+			i := slices.IndexFunc(declared,
+				func(d loss) bool { return strings.HasPrefix(l.Key, d.prefix) && l.Path == d.path })
+			if i < 0 {
+				violations = append(violations, fmt.Errorf("I3 violated: %v, and no client has changed the object", l))
+			} else {
+				happened[i] = true
+			}
+		}
+		e.contents.Begin(c.lifetime, e.contents.Next())
+	}
+	for i, d := range declared {
+		if !happened[i] {
+			violations = append(violations, fmt.Errorf("no object below %s has lost %s, although the test declares "+
+				"it: %s", d.prefix, d.path, d.reason))
+		}
+	}
+	return violations
 }
 
 // violationsOf judges one CRD; held counts its objects by stored version.

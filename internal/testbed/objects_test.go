@@ -217,6 +217,7 @@ func TestInvariantsAreSeenToBeViolated(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Stop()
+	c.compareContents()
 	ctx := t.Context()
 	if err := c.InstallWidgets(ctx, Widgets{}); err != nil {
 		t.Fatal(err)
@@ -227,6 +228,7 @@ func TestInvariantsAreSeenToBeViolated(t *testing.T) {
 	if err := c.CheckInvariants(ctx); err != nil {
 		t.Errorf("a healthy cluster: %v", err)
 	}
+	lossesAreSeen(t, c)
 	if err := c.MoveStorage(ctx, WidgetCRD, "v2"); err != nil {
 		t.Fatal(err)
 	}
@@ -256,6 +258,48 @@ func TestInvariantsAreSeenToBeViolated(t *testing.T) {
 			}
 		}
 	}
+}
+
+// lossesAreSeen takes a field out of the schema of the widgets, and has the API server store one of them again.
+func lossesAreSeen(t *testing.T, c *Cluster) {
+	t.Helper()
+	ctx := t.Context()
+	patch := func(body string) {
+		t.Helper()
+		const path = "/apis/demo.example.com/v1/namespaces/default/widgets/widget-0000001"
+		if _, err := c.request(ctx, http.MethodPatch, path, []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(want string) {
+		t.Helper()
+		err := c.CheckInvariants(ctx)
+		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {
+			t.Errorf("violations are %q, want %q", got, want)
+		}
+	}
+	patch(`{"spec":{"color":null}}`)
+	expect("")
+	if _, err := c.EditCRD(ctx, WidgetCRD, func(d map[string]any) {
+		schema := d["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)["schema"].(map[string]any)
+		properties := schema["openAPIV3Schema"].(map[string]any)["properties"].(map[string]any)
+		delete(properties["spec"].(map[string]any)["properties"].(map[string]any), "size")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for raw := []byte(`"size"`); strings.Contains(string(raw), `"size"`); {
+		patch("{}")
+		var err error
+		if raw, err = c.Raw(ctx, Bulk{}.Key(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect("I3 violated: /registry/demo.example.com/widgets/default/widget-0000001 lost spec.size at revision")
+	c.Loses(WidgetsPrefix, "spec.color", "it does not")
+	c.Loses(WidgetsPrefix, "spec.size", "the schema does not have it any more")
+	expect("no object below /registry/demo.example.com/widgets/ has lost spec.color, although")
+	c.losses = c.losses[1:]
+	expect("")
 }
 
 func TestEmptyStoredVersionsViolateI2(t *testing.T) {

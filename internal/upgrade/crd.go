@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
-	"github.com/kube-migrator/kube-migrator/internal/phrase"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
 
 // Manifest is a CustomResourceDefinition that someone wants to apply, or the live one: the fields that decide whether
@@ -27,6 +27,8 @@ type Manifest struct {
 	Plural, Kind   string
 	Versions       []ManifestVersion
 	StoredVersions []string
+	// ResourceVersion is that of the live one, or empty if it says nothing about the order of the CRD and the snapshot.
+	ResourceVersion string
 	// Webhook means that a webhook converts versions. Otherwise only their apiVersion changes.
 	Webhook bool
 	// Reachable means that the webhook has a URL or a service.
@@ -40,7 +42,7 @@ const StandardInput = "standard input"
 type ManifestVersion struct {
 	Name            string
 	Served, Storage bool
-	Schema          Schema
+	Schema          *pruning.Schema
 }
 
 // ParseManifest reads a CustomResourceDefinition of apiextensions.k8s.io/v1.
@@ -48,7 +50,8 @@ func ParseManifest(raw []byte) (Manifest, error) {
 	var d struct {
 		APIVersion string `json:"apiVersion"`
 		Metadata   struct {
-			Name string `json:"name"`
+			Name            string `json:"name"`
+			ResourceVersion string `json:"resourceVersion"`
 		} `json:"metadata"`
 		Spec struct {
 			Group string `json:"group"`
@@ -61,7 +64,7 @@ func ParseManifest(raw []byte) (Manifest, error) {
 				Served  bool   `json:"served"`
 				Storage bool   `json:"storage"`
 				Schema  struct {
-					OpenAPI Schema `json:"openAPIV3Schema"`
+					OpenAPI pruning.Schema `json:"openAPIV3Schema"`
 				} `json:"schema"`
 			} `json:"versions"`
 			Conversion struct {
@@ -86,13 +89,15 @@ func ParseManifest(raw []byte) (Manifest, error) {
 	webhook := d.Spec.Conversion.Webhook.ClientConfig
 	m := Manifest{
 		Name: d.Metadata.Name, Group: d.Spec.Group, Plural: d.Spec.Names.Plural, Kind: d.Spec.Names.Kind,
-		StoredVersions: d.Status.StoredVersions, Webhook: d.Spec.Conversion.Strategy == "Webhook",
-		Reachable: webhook.URL != "" || len(webhook.Service) > 0,
+		StoredVersions: d.Status.StoredVersions, ResourceVersion: d.Metadata.ResourceVersion,
+		Webhook: d.Spec.Conversion.Strategy == "Webhook", Reachable: webhook.URL != "" || len(webhook.Service) > 0,
 	}
 	for _, v := range d.Spec.Versions {
-		v.Schema.OpenAPI.Preserve = v.Schema.OpenAPI.Preserve || d.Spec.PreserveUnknownFields
-		m.Versions = append(m.Versions, ManifestVersion{Name: v.Name, Served: v.Served, Storage: v.Storage,
-			Schema: v.Schema.OpenAPI})
+		s := &v.Schema.OpenAPI
+		if d.Spec.PreserveUnknownFields {
+			s = pruning.Everything()
+		}
+		m.Versions = append(m.Versions, ManifestVersion{Name: v.Name, Served: v.Served, Storage: v.Storage, Schema: s})
 	}
 	switch {
 	case d.APIVersion != "apiextensions.k8s.io/v1":
@@ -137,7 +142,8 @@ func (m Manifest) version(name string) (ManifestVersion, bool) {
 }
 
 func (m Manifest) crd() *CRD {
-	d := &CRD{Group: m.Group, Kind: m.Kind, StorageVersion: m.storage(), StoredVersions: m.StoredVersions}
+	d := &CRD{Group: m.Group, Kind: m.Kind, StorageVersion: m.storage(), StoredVersions: m.StoredVersions,
+		ResourceVersion: m.ResourceVersion}
 	for _, v := range m.Versions {
 		d.Versions = append(d.Versions, v.Name)
 	}
@@ -162,29 +168,29 @@ func (q Question) JudgeCRD(proposed Manifest, live *Manifest, f Facts) Finding {
 	if m := f.Migration(); m != nil {
 		finding.Migration, finding.Run = m.Name, RunOf(m)
 	}
-	all, disagree, unknown, source := q.storedOf(live, f)
-	finding.Source, finding.Stored, finding.Current = source, names(all), live.storage()
+	b := q.storedOf(live, f)
+	finding.Source, finding.Stored, finding.Current = b.source, names(b.stored), live.storage()
 	next := proposed.crd()
 	var gone []stored
-	for _, s := range all {
+	for _, s := range b.stored {
 		if !next.defines(s.hash) {
 			gone = append(gone, s)
 		}
 	}
 	removed := removedVersions(proposed, live)
-	switch lost := q.losses(proposed, live, all); {
+	switch lost := q.losses(proposed, live, b.stored); {
 	case len(gone) > 0:
 		finding.Stranded = names(gone)
 		if slices.Contains(finding.Stranded, live.storage()) {
-			return finding.is(Unsafe, stillStored(gone, source, proposed)+"; keep "+live.storage()+
+			return finding.is(Unsafe, b.stillStored(gone, proposed)+"; keep "+live.storage()+
 				" until everything is migrated to another version", edit)
 		}
-		return q.migrated(f, finding, Unsafe, stillStored(gone, source, proposed))
-	case disagree != "" && len(removed) > 0:
-		return finding.is(Unsafe, removes(removed)+disagree,
+		return q.migrated(f, finding, Unsafe, b.stillStored(gone, proposed))
+	case b.disagree != "" && len(removed) > 0:
+		return finding.is(Unsafe, removes(removed)+b.disagree,
 			"kubectl describe storagestates.migration.k8s.io "+finding.Resource)
-	case unknown != "" && len(removed) > 0:
-		return q.migrated(f, finding, Undetermined, removes(removed)+unknown)
+	case b.unknown != "" && len(removed) > 0:
+		return q.migrated(f, finding, Undetermined, removes(removed)+b.unknown)
 	case live.Webhook && !proposed.Webhook && len(proposed.Versions) > 1:
 		return finding.is(Unsafe, "it takes the conversion webhook away, and has several versions", edit)
 	case lost != "":
@@ -210,32 +216,26 @@ func removes(versions []string) string {
 	return "it removes " + strings.Join(versions, ", ") + ", and "
 }
 
-// storedOf returns the versions that may be stored, from the strongest source. disagree and unknown say why there may be
-// others.
-func (q Question) storedOf(live *Manifest, f Facts) (all []stored, disagree, unknown string, source Source) {
+// storedOf returns the versions that may be stored, from the strongest source, and why there may be others.
+func (q Question) storedOf(live *Manifest, f Facts) (b basis) {
 	d := live.crd()
 	if f.CRD != nil {
 		d.UID, d.Generation = f.CRD.UID, f.CRD.Generation
 	}
 	f.CRD = d
 	opaque := slices.ContainsFunc(f.Held, func(h Held) bool { return h.Opaque })
-	if q.Etcd && !opaque {
-		b := q.byEtcd(f)
-		return b.stored, b.disagree, b.unknown, ByEtcd
+	switch {
+	case q.Etcd && !opaque:
+		b = q.byEtcd(f)
+	case f.State != nil:
+		b = q.byState(f)
+		b.stored = f.byStoredVersions().and(b, "").stored
+	default:
+		b = f.byStoredVersions()
 	}
-	b := f.byStoredVersions()
-	source = ByStoredVersions
-	if f.State != nil {
-		state := q.byState(f)
-		source = ByStorageState
-		for _, s := range state.stored {
-			if s.hash != v1alpha1.Unknown {
-				b.stored = add(b.stored, s)
-			}
-		}
-		disagree, unknown = state.disagree, cmp.Or(state.unknown, state.unsure)
-	}
-	return b.stored, disagree, unknown, source
+	b.stored = slices.DeleteFunc(b.stored, func(s stored) bool { return s.hash == v1alpha1.Unknown })
+	b.unknown = cmp.Or(b.unknown, b.unsure)
+	return b
 }
 
 func removedVersions(proposed Manifest, live *Manifest) (removed []string) {
@@ -247,14 +247,11 @@ func removedVersions(proposed Manifest, live *Manifest) (removed []string) {
 	return removed
 }
 
-func stillStored(gone []stored, source Source, proposed Manifest) string {
+func (b basis) stillStored(gone []stored, proposed Manifest) string {
 	what := strings.Join(names(gone), ", ")
-	switch source {
+	switch b.source {
 	case ByEtcd:
-		if n := objects(gone); n > 0 {
-			return fmt.Sprintf("etcd holds %s as %s, which it does not have", phrase.Objects(n), what)
-		}
-		return what + " is written now, and it does not have it"
+		what = b.inEtcd(gone)
 	case ByStorageState:
 		what = "the StorageState or status.storedVersions says that objects may be stored as " + what
 	case ByStoredVersions, ByCount, ByNothing:
@@ -281,7 +278,7 @@ func (q Question) losses(proposed Manifest, live *Manifest, all []stored) string
 			if len(fields) == 0 || live.loses(from.Name, to.Name) {
 				continue
 			}
-			return fmt.Sprintf("it has no conversion webhook, and %s of %s does not fit %s: objects stored as %s lose it", fields[0], from.Name, to.Name, from.Name)
+			return fmt.Sprintf("it has no conversion webhook, and %s of %s does not fit %s: objects stored as %s lose it", fields[0].Path, from.Name, to.Name, from.Name)
 		}
 	}
 	return ""

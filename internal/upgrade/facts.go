@@ -31,6 +31,9 @@ type Question struct {
 	Target *Target
 	// Etcd means that Facts.Held was read.
 	Etcd bool
+	// Snapshot is the revision of etcd at which the snapshot was taken that Facts.Held comes from. 0: a running etcd,
+	// which was read after all records.
+	Snapshot int64
 	// Applying means that the question is about CustomResourceDefinitions (JudgeCRD).
 	Applying bool
 }
@@ -65,6 +68,9 @@ type Facts struct {
 	CurrentHash string
 	// State is the status of the StorageState, or nil if there is none.
 	State *v1alpha1.StorageStateStatus
+	// StateVersion is the resourceVersion of the StorageState, or empty if it says nothing about the order of the
+	// StorageState and the snapshot.
+	StateVersion string
 	// Migrations are the StorageVersionMigrations of the resource, under any of its names. They say what is in
 	// progress; only the StorageState says what a success has proven.
 	Migrations []v1alpha1.StorageVersionMigration
@@ -80,6 +86,8 @@ type CRD struct {
 	// UID and Generation are those of the object, or empty and 0 if it has none.
 	UID        string
 	Generation int64
+	// ResourceVersion is that of the object, or empty if it says nothing about the order of the CRD and the snapshot.
+	ResourceVersion string
 	// Versions are all of spec.versions. StorageVersion is the one that is marked as such.
 	Versions       []string
 	StorageVersion string

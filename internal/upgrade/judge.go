@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
-	"github.com/kube-migrator/kube-migrator/internal/phrase"
 )
 
 // basis is what a verdict relies on.
@@ -25,6 +24,8 @@ type basis struct {
 	unknown string
 	// unsure says why the record may be out of date.
 	unsure string
+	// later names the records that count in addition to a snapshot, because the snapshot may be older.
+	later string
 }
 
 // Judge decides about one resource. A known problem is Unsafe, even if more is unknown; otherwise anything unknown is
@@ -102,21 +103,6 @@ func (f Facts) withCurrent(all []stored) []stored {
 	return add(all, f.named(f.CurrentHash, ""))
 }
 
-// byEtcd relies on what etcd holds for everything in the past. For what is being written now it relies on the
-// StorageState, as long as that is fresh.
-func (q Question) byEtcd(f Facts) basis {
-	b := basis{source: ByEtcd}
-	for _, h := range f.Held {
-		b.stored = add(b.stored, f.held(h))
-	}
-	if f.State != nil && q.outdated(f) == "" {
-		b.stored = f.withServers(b.stored)
-		b.disagree, b.unknown = f.disagreement()
-	}
-	b.stored = f.withCurrent(b.stored)
-	return b
-}
-
 func (f Facts) byStoredVersions() basis {
 	b := basis{source: ByStoredVersions}
 	for _, v := range f.CRD.StoredVersions {
@@ -190,7 +176,8 @@ func (f Facts) disagreement() (disagree, unknown string) {
 	return "", ""
 }
 
-// lateness is how late a heartbeat may be: the time to ask all API servers and to record their answers.
+// lateness is how late a heartbeat may be: the time to ask all API servers and to record their answers. By as much the
+// clocks of the controller and of this machine may differ.
 const lateness = 2 * time.Minute
 
 // maxAge is how old the heartbeat of a StorageState can become while a controller renews it: a heartbeat younger than
@@ -215,6 +202,9 @@ func (q Question) outdated(f Facts) string {
 		return ""
 	case status.LastHeartbeatTime.IsZero():
 		return "its StorageState does not say when the API servers were last asked"
+	case age < -lateness:
+		return fmt.Sprintf("its StorageState was last renewed %s in the future: the clock of this machine or of the "+
+			"controller is wrong, and whether the controller still works is unknown", minutes(-age))
 	case age > q.maxAge(status):
 		return fmt.Sprintf("its StorageState was last renewed %s ago, and at most %s was expected: what happened "+
 			"since is unknown", minutes(age), minutes(q.maxAge(status)))
@@ -291,11 +281,7 @@ func (q Question) undecodable(f Facts, all []stored) (bad []stored) {
 func (q Question) why(f Facts, b basis, bad []stored) string {
 	what := strings.Join(names(bad), ", ")
 	if b.source == ByEtcd {
-		if n := objects(bad); n > 0 {
-			what = fmt.Sprintf("etcd holds %s as %s", phrase.Objects(n), what)
-		} else {
-			what += " is written now"
-		}
+		what = b.inEtcd(bad)
 	} else {
 		what = map[Source]string{
 			ByStorageState:   "its StorageState says that objects may be stored as ",

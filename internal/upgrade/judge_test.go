@@ -106,8 +106,10 @@ func TestWhatIsStoredDecides(t *testing.T) {
 		request = "kube-migrator request widgets.demo.example.com"
 		migrate = "kube-migrator migrate widgets.demo.example.com"
 		inspect = "kubectl describe storagestates.migration.k8s.io widgets.demo.example.com"
-		pods    = "kubectl get pods --all-namespaces -l app.kubernetes.io/name=kube-migrator"
-		etcd    = "kube-migrator check widgets.demo.example.com --snapshot FILE"
+		future  = "its StorageState was last renewed 6h0m in the future: the clock of this machine or of the controller is " +
+			"wrong, and whether the controller still works is unknown"
+		pods = "kubectl get pods --all-namespaces -l app.kubernetes.io/name=kube-migrator"
+		etcd = "kube-migrator check widgets.demo.example.com --snapshot FILE"
 	)
 	bare := question()
 	bare.Installed = false
@@ -202,6 +204,14 @@ func TestWhatIsStoredDecides(t *testing.T) {
 		"a record that is late for its short period": {question(), aged(17*time.Minute, time.Second),
 			verdict{Undetermined, "its StorageState was last renewed 17m ago, and at most 2m was expected: what " +
 				"happened since is unknown", pods, ByStorageState}},
+		"a record of a clock that is a bit ahead": {question(), aged(-2*time.Minute, 0),
+			verdict{Safe, "everything is stored as v2", "", ByStorageState}},
+		"a record of a clock that is hours ahead": {question(), aged(-6*time.Hour, 0), verdict{Undetermined, future, pods,
+			ByStorageState}},
+		"a record of a clock that is hours ahead, and an age that the user bears": {oneHour, aged(-6*time.Hour, 0),
+			verdict{Undetermined, future, pods, ByStorageState}},
+		"a record of a clock that is hours ahead, and any age": {anyAge, aged(-6*time.Hour, 0),
+			verdict{Safe, "everything is stored as v2", "", ByStorageState}},
 		"a record as old as the user bears": {oneHour, aged(time.Hour, time.Second),
 			verdict{Safe, "everything is stored as v2", "", ByStorageState}},
 		"a record of this CustomResourceDefinition": {question(), recordedAt("u", 7),

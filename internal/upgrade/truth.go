@@ -4,9 +4,13 @@
 package upgrade
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
@@ -17,6 +21,67 @@ func (f Facts) held(h Held) stored {
 		gvk.Kind = h.Kind
 	}
 	return stored{hash: storageversion.Hash(gvk), name: f.short(h.Version), objects: h.Objects}
+}
+
+// byEtcd relies on what etcd holds for everything in the past. For what is being written now it relies on the
+// StorageState, as long as that is fresh. A snapshot speaks up to its revision: what has been recorded later counts in
+// addition (I1).
+func (q Question) byEtcd(f Facts) basis {
+	b := basis{source: ByEtcd}
+	for _, h := range f.Held {
+		b.stored = add(b.stored, f.held(h))
+	}
+	switch {
+	case f.State != nil && q.follows(f.StateVersion):
+		state := q.byState(f)
+		b = b.and(state, "its StorageState")
+		if b.disagree, b.unknown, b.unsure = state.disagree, state.unknown, state.unsure; b.unknown != "" {
+			b.unknown += "; the snapshot may be older than that"
+		}
+	case f.State != nil && q.outdated(f) == "":
+		b.stored = f.withServers(b.stored)
+		b.disagree, b.unknown = f.disagreement()
+	}
+	// A StorageState outweighs storedVersions, except for a new CRD, as without a snapshot.
+	if f.CRD != nil && q.follows(f.CRD.ResourceVersion) && (b.later == "" || q.Applying) {
+		b = b.and(f.byStoredVersions(), "status.storedVersions")
+	}
+	b.stored = f.withCurrent(b.stored)
+	return b
+}
+
+// follows reports whether a record may be newer than the snapshot: the revisions of etcd are the resourceVersions of
+// its objects.
+func (q Question) follows(resourceVersion string) bool {
+	if q.Snapshot == 0 {
+		return false
+	}
+	version, err := strconv.ParseInt(resourceVersion, 10, 64)
+	return err != nil || version > q.Snapshot
+}
+
+// and adds the versions of a record.
+func (b basis) and(record basis, name string) basis {
+	for _, s := range record.stored {
+		b.stored = add(b.stored, s)
+	}
+	if b.later != "" {
+		name = b.later + " or " + name
+	}
+	b.later = name
+	return b
+}
+
+// inEtcd says why versions count that etcd holds, or that were added to them.
+func (b basis) inEtcd(bad []stored) string {
+	what := strings.Join(names(bad), ", ")
+	switch n := objects(bad); {
+	case n > 0:
+		return fmt.Sprintf("etcd holds %s as %s", phrase.Objects(n), what)
+	case b.later != "":
+		return b.later + ", which may be newer than the snapshot, says that objects may be stored as " + what
+	}
+	return what + " is written now"
 }
 
 // Understated names the records of one resource that contain fewer versions than etcd holds (I1). Encrypted values are

@@ -15,7 +15,8 @@
 //     versions (I1).
 //   - A record counts together with the versions that the API servers show they write now (I1).
 //   - The success of a migration proves nothing by itself: only the StorageState says what it has proven (I2).
-//   - What etcd holds outweighs every record, and a record that contains less is named.
+//   - What etcd holds outweighs every record, and a record that contains less is named. A snapshot outweighs only what
+//     was recorded before it was taken: later records count in addition.
 //
 // `check` and `progress` show these verdicts and decide nothing themselves.
 package upgrade

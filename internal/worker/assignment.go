@@ -23,6 +23,8 @@ type assignment struct {
 	resource v1alpha1.GroupVersionResource
 	pace     v1alpha1.Pace
 	paused   bool
+	// accepted are the fields that may be lost.
+	accepted []string
 }
 
 // name returns the name of the resource.
@@ -68,7 +70,8 @@ func (r *run) assignment(ctx context.Context) (assignment, error) {
 	if m.Spec.State == v1alpha1.StateCancelled {
 		return assignment{}, fmt.Errorf("%w: the StorageVersionMigration %s is cancelled", ErrOutdated, r.Migration)
 	}
-	return assignment{resource: m.Spec.Resource, pace: m.Spec.Pace, paused: m.Spec.State == v1alpha1.StatePaused}, nil
+	return assignment{resource: m.Spec.Resource, pace: m.Spec.Pace, paused: m.Spec.State == v1alpha1.StatePaused,
+		accepted: m.Spec.AcceptFieldLoss}, nil
 }
 
 // notFound distinguishes a deleted StorageVersionMigration from an API group that is not served, or not yet.
@@ -131,5 +134,6 @@ func (r *run) options(a assignment) migrate.Options {
 		MaxObjectsPerSecond: float64(a.pace.MaxObjectsPerSecond), MaxInFlight: int(a.pace.MaxInFlight),
 		MaxBytesPerSecond: a.pace.MaxBytesPerSecond,
 		SettleTime:        r.SettleTime, MinEvidence: r.MinEvidence, Resume: true, Checkpoints: r.record, Logger: r.log,
+		AcceptFieldLoss: a.accepted,
 	}
 }

@@ -18,6 +18,9 @@ const (
 	ResultProven Result = "Proven"
 	// ResultObjectsFailed means that the sweep ended and some objects could not be rewritten.
 	ResultObjectsFailed Result = "ObjectsFailed"
+	// ResultWouldLoseFields means that every object which was not rewritten was left alone because it would lose fields.
+	// Repeating the run changes nothing until a person decides, or the CRD is corrected.
+	ResultWouldLoseFields Result = "WouldLoseFields"
 	// ResultNotProven means that every object was rewritten, but that the evidence is too weak.
 	ResultNotProven Result = "NotProven"
 	// ResultNoAgreement means that the API servers did not agree on one version in time.
@@ -47,7 +50,7 @@ const (
 // StorageVersionMigration.
 func Failures() []Result {
 	return []Result{
-		ResultObjectsFailed, ResultNotProven, ResultNoAgreement, ResultStorageVersionMoved, ResultForbidden,
+		ResultObjectsFailed, ResultWouldLoseFields, ResultNotProven, ResultNoAgreement, ResultStorageVersionMoved, ResultForbidden,
 		ResultNotReady, ResultResourceGone, ResultUntrustedAnswer, ResultNoProgress, ResultBroken,
 	}
 }

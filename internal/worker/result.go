@@ -63,6 +63,7 @@ func resultOf(err error) Result {
 		err    error
 		result Result
 	}{
+		{migrate.ErrWouldLoseFields, ResultWouldLoseFields}, // which is an ErrObjectsFailed, too
 		{migrate.ErrObjectsFailed, ResultObjectsFailed},
 		{migrate.ErrNotProven, ResultNotProven},
 		{migrate.ErrNoAgreement, ResultNoAgreement},
@@ -100,6 +101,8 @@ func (s *sweeping) message(ctx context.Context, result Result, err error) string
 	switch result { //nolint:exhaustive // the others are told by their error
 	case ResultProven:
 		return fmt.Sprintf("all %d objects are stored in the current version", done)
+	case ResultWouldLoseFields:
+		return cut(wouldLose(report.Counts, report.Failures, s.asked.name()))
 	case ResultObjectsFailed:
 		text := fmt.Sprintf("%d of %d objects could not be rewritten", report.Counts.Failed, done)
 		if len(report.Failures) > 0 {
@@ -114,6 +117,17 @@ func (s *sweeping) message(ctx context.Context, result Result, err error) string
 		return forbidden(err, s.asked.name())
 	}
 	return sentence(err)
+}
+
+// wouldLose describes the objects that were left alone, and how to accept the loss. It is pure.
+func wouldLose(counts migrate.Counts, failures []migrate.Failure, r schema.GroupResource) string {
+	text := fmt.Sprintf("%d of %d objects were left alone because they would lose fields", counts.WouldLoseFields,
+		counts.Done())
+	if len(failures) > 0 {
+		text += ", the first: " + describe(failures[0])
+	}
+	return text + "; correct the schema of the CustomResourceDefinition, or accept the loss of each field: " +
+		"kube-migrator request " + r.String() + " --accept-field-loss=FIELD"
 }
 
 // forbidden describes a missing permission. If workers lack the permission on purpose, it names the command for

@@ -12,6 +12,22 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
+func TestARunThatLeftObjectsAloneSaysHowToDecide(t *testing.T) {
+	err := fmt.Errorf("%w: 2", migrate.ErrWouldLoseFields)
+	if got := resultOf(err); got != ResultWouldLoseFields {
+		t.Errorf("result %q, want %q", got, ResultWouldLoseFields)
+	}
+	got := wouldLose(migrate.Counts{Rewritten: 3, Failed: 2, WouldLoseFields: 2}, []migrate.Failure{{Namespace: "d",
+		Name: "a", Reason: migrate.WouldLoseFields, Message: "the API server would drop spec.b"}},
+		schema.ParseGroupResource("widgets.demo.example.com"))
+	want := "2 of 5 objects were left alone because they would lose fields, the first: d/a: WouldLoseFields: the API " +
+		"server would drop spec.b; correct the schema of the CustomResourceDefinition, or accept the loss of each " +
+		"field: kube-migrator request widgets.demo.example.com --accept-field-loss=FIELD"
+	if got != want {
+		t.Errorf("message %q, want %q", got, want)
+	}
+}
+
 func TestWhatWorkersMayNotMigrateOnPurposeNamesTheWayOut(t *testing.T) {
 	err := fmt.Errorf("%w: cannot patch it", migrate.ErrForbidden)
 	for name, want := range map[string]string{

@@ -148,7 +148,7 @@ func (c *controller) supervise(ctx context.Context) {
 				"--retry-after=2s", "--lease-duration=10s",
 				"--metrics-bind-address=0", "--health-probe-bind-address=0", "--discovery-period=20s",
 				"--max-concurrent-migrations=2",
-				"--include=" + widgets.Name(), "--include=" + bindings.Name(),
+				"--include=" + widgets.Name(), "--include=" + gadgets.Name(), "--include=" + bindings.Name(),
 			},
 		})
 		if err != nil {
@@ -253,7 +253,7 @@ func object(k testbed.Kind, name, stamp string) map[string]any {
 		"metadata": map[string]any{"name": name, "annotations": map[string]string{judge.Stamp: stamp}},
 	}
 	switch k {
-	case widgets:
+	case widgets, gadgets:
 		o["spec"] = map[string]any{"color": "red", "size": 1}
 	case bindings:
 		o["spec"] = map[string]any{"policyName": "none.example.com"}
@@ -281,7 +281,7 @@ func keyOf(k testbed.Kind, namespace, name string) string {
 	return k.Prefix + namespace + "/" + name
 }
 
-// convert is the conversion webhook of the widgets: both versions have the same fields.
+// convert is the conversion webhook of the widgets, and at times of the gadgets: it changes the version alone.
 func (l *lab) convert(w http.ResponseWriter, r *http.Request) {
 	if l.hook.Load() {
 		http.Error(w, "the webhook is down", http.StatusInternalServerError)

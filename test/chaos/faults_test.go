@@ -102,6 +102,9 @@ func (l *lab) heavy(ctx context.Context, s plan.Step, backup string) {
 		l.moved(ctx, server.clock, s)
 	case plan.MoveStorage:
 		l.moveStorage(ctx, s)
+	case plan.Reshape:
+		l.reshape(shapeOf(s))
+		wait(ctx, s.Hold)
 	case plan.Recreate:
 		l.recreate(ctx, s)
 	case plan.DropNamespace:
@@ -262,14 +265,16 @@ func (l *lab) restore(ctx context.Context, s plan.Step, backup string) {
 		l.await(lasting, server)
 	}
 	l.judging.Lock()
-	l.amnesty = time.Now()
+	l.amnesty, l.reshaped = time.Now(), time.Now()
 	l.judging.Unlock()
 	l.again = l.watch(l.running)
 }
 
-// heal ends what a fault may have left: servers of different releases.
+// heal ends what a fault may have left: servers of different releases, and gadgets that would lose fields, which only
+// a person can help.
 func (l *lab) heal(ctx context.Context) {
 	l.note("faults have stopped")
+	l.reshape(everyField)
 	l.align(ctx, l.servers[0].edition)
 }
 

@@ -44,8 +44,8 @@ var (
 	// secrets are encrypted with one key after the other. The lab migrates them only after a change of the key.
 	secrets = testbed.Kind{Version: "v1", Kind: "Secret", Plural: "secrets", Prefix: "/registry/secrets/"}
 
-	kinds   = []testbed.Kind{widgets, bindings, secrets}
-	settled = []testbed.Kind{widgets, bindings} // at the end, all of their objects have to be in one version
+	kinds   = []testbed.Kind{widgets, gadgets, bindings, secrets}
+	settled = []testbed.Kind{widgets, gadgets, bindings} // at the end, all of their objects have to be in one version
 )
 
 // answerTimeout bounds a request of the lab's own to one API server, which may be suspended.
@@ -64,6 +64,7 @@ var editions = []testbed.Edition{
 const (
 	requestTimeout = "--request-timeout=5s"
 	settleTime     = "--settle-time=10s"
+	settling       = 10 * time.Second
 )
 
 // encryption returns a configuration that encrypts secrets with one of the keys. It decrypts with all earlier ones,
@@ -122,6 +123,7 @@ type lab struct {
 	clockDir  string
 	processes []*process
 	amnesty   time.Time       // nothing that was recorded before is judged
+	reshaped  time.Time       // when the CustomResourceDefinition of the gadgets was changed last
 	running   context.Context // until the run or a violation ends it
 	found     []string
 	again     *watching
@@ -209,6 +211,9 @@ func (l *lab) prepare() {
 		err = l.cluster.BulkCreate(ctx, testbed.Bulk{Count: static, Bytes: 800})
 	}
 	if err == nil {
+		err = l.installGadgets(ctx)
+	}
+	if err == nil {
 		err = l.filter()
 	}
 	if err != nil {
@@ -237,6 +242,7 @@ func (l *lab) start(ctx context.Context, background *sync.WaitGroup) {
 		l.await(ctx, s)
 	}
 	l.populate(ctx, doomed(0), 12)
+	l.populateGadgets(ctx)
 	l.judge = judge.New(l, kinds...)
 	l.again = l.watch(ctx)
 	background.Go(func() { <-ctx.Done(); l.again.stop() })
@@ -315,6 +321,8 @@ func (l *lab) summarize() {
 		c := l.judge.Counts
 		fmt.Printf("chaos: %d objects at the end, %d changes of objects, of which %d re-encoded only\n",
 			l.judge.Objects(), c.Changes, c.Rewritten)
+		fmt.Printf("chaos: %d runs failed because of objects, and named %d that would lose fields; %d lost fields while a "+
+			"new CRD was settling\n", c.Failures, c.Spared, c.Raced)
 		fmt.Printf("chaos: %d looks (%d without Unknown, %d migrated, %d with two versions in etcd), %d trims, %d "+
 			"successes, %d patches of workers in %d parts\n",
 			c.Looks, c.Telling, c.Migrated, c.Mixed, c.Trims, c.Successes, l.turns.Patches, l.turns.Parts)

@@ -30,6 +30,9 @@ func (l *lab) Unseen(k testbed.Kind, look time.Time) (hashes []string, all bool)
 func (l *lab) Creates(key string) bool { return l.intents.creates(key) }
 func (l *lab) Deletes(key string) bool { return l.intents.deletes(key) }
 
+// Settling implements judge.World: only the gadgets' CustomResourceDefinition gets other schemas.
+func (l *lab) Settling(k testbed.Kind) bool { return k == gadgets && time.Since(l.reshaped) < settling }
+
 // begins notes that a process is about to be started.
 func (l *lab) begins(s *server) {
 	l.judging.Lock()

@@ -327,7 +327,8 @@ func (r *release) checkUnguarded() {
 	if err != nil {
 		r.t.Fatalf("%v\n%s", err, problems)
 	}
-	if strings.Contains(out, "policies") || strings.Contains(out, "policybinding") || strings.Contains(out, "-later") {
+	if strings.Contains(out, "policies") || strings.Contains(out, "policybinding") || strings.Contains(out, "-later") ||
+		strings.Contains(out, "-versions") {
 		r.t.Errorf("without the guard there are\n%s", out)
 	}
 	if got := r.rules(install.WorkerAccount); !strings.HasPrefix(got,

@@ -44,7 +44,7 @@ func planned(t *testing.T, o install.Options, resources ...schema.GroupResource)
 	if o.All() {
 		resources = install.Portable(o)
 	}
-	plan, err := install.Plan(o, resources)
+	plan, err := install.Plan(o, resources, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,10 +59,11 @@ func planned(t *testing.T, o install.Options, resources ...schema.GroupResource)
 // manages the objects, the namespace is the user's, and a role that grants nothing is deleted rather than emptied.
 func asHelm(t *testing.T, plan map[string]*unstructured.Unstructured) map[string]*unstructured.Unstructured {
 	t.Helper()
-	const later = "kube-migrator-worker-later"
-	if rules, found, _ := unstructured.NestedSlice(plan["ClusterRole "+later].Object, "rules"); found && len(rules) == 0 {
-		delete(plan, "ClusterRole "+later)
-		delete(plan, "ClusterRoleBinding "+later)
+	for _, role := range []string{"kube-migrator-worker-later", "kube-migrator-worker-versions"} {
+		if rules, found, _ := unstructured.NestedSlice(plan["ClusterRole "+role].Object, "rules"); found && len(rules) == 0 {
+			delete(plan, "ClusterRole "+role)
+			delete(plan, "ClusterRoleBinding "+role)
+		}
 	}
 	for name, o := range plan {
 		if o.GetKind() == "Namespace" {

@@ -38,6 +38,7 @@ func wantFormsHarmless(t *testing.T, cluster *testbed.Cluster) {
 	g.mustApply("alice", "v1", "applied", spec("color", "red", "parts", parts[:1], "free", free))
 	g.mustApply("bob", "v1", "applied", spec("parts", parts[1:]))
 	g.mustApply("carol", "v1", "applied", map[string]any{"status": map[string]any{"phase": "Ready"}})
+	cluster.Loses(g.prefix(), "metadata.managedFields", "the test takes them away from one object")
 	g.rewriteRaw("unowned", func(_, metadata map[string]any) { delete(metadata, "managedFields") })
 	g.rewriteRaw("twice", func(object, _ map[string]any) {
 		object["spec"].(map[string]any)["parts"] = append(parts, parts[0])

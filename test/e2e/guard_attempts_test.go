@@ -141,6 +141,8 @@ func attemptsOfTheWorker() []attempt {
 		{"rewrite a Deployment", patch, deployment, "{}", strategic, passes, passes},
 		{"rewrite a custom resource", patch, "/apis/" + v2 + "/namespaces/default/widgets/widget-0000001",
 			"{}", "", passes, passes},
+		{"rewrite a custom resource at a version that is not its storage version", patch,
+			"/apis/" + v1 + "/namespaces/default/widgets/widget-0000001", "{}", "", guard, passes},
 		{"rewrite a custom resource by server-side apply of no field", patch,
 			"/apis/" + v2 + "/namespaces/default/widgets/owned",
 			`{"apiVersion":"` + v2 + `","kind":"Widget","metadata":{"name":"owned","namespace":"default"}}`,

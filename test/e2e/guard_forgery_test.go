@@ -288,7 +288,8 @@ func (g *guarded) extend() {
 	do(g.T, g.cluster, http.MethodDelete, path+"/kube-migrator-worker-grant", nil)
 	g.untilTheRoleIs(passes)
 	p := c.triggering("--workers=jobs", "--worker-image=kube-migrator:test",
-		"--worker-role=kube-migrator-worker-later", "--bootstrap=none")
+		"--worker-role=kube-migrator-worker-later", "--worker-versions-role=kube-migrator-worker-versions",
+		"--bootstrap=none")
 	g.define("latecomer")
 	g.withhold(c)
 	binding.ObjectMeta = metav1.ObjectMeta{Name: binding.Name, Labels: binding.Labels}
@@ -301,6 +302,7 @@ func (g *guarded) extend() {
 			path: "/apis/later.example.com/v1/namespaces/victim/latecomers/none", body: "{}"})
 		return outcome == passes
 	})
+	g.rewriteAtTheStorageVersion(worker)
 	const policies = "validatingadmissionpolicybindings.admissionregistration.k8s.io"
 	left := c.untilState(policies, "left to an administrator",
 		func(s *v1alpha1.StorageState) bool {

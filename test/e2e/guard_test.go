@@ -147,6 +147,7 @@ func TestTheGuard(t *testing.T) {
 	t.Run("no one else writes reports and records", func(t *testing.T) { g.in(t).forge() })
 	t.Run("the controller starts nothing but workers", func(t *testing.T) { g.in(t).tryJobs() })
 	t.Run("the controller grants nothing but rewrites", func(t *testing.T) { g.in(t).tryGrants() })
+	t.Run("the controller grants versions by name", func(t *testing.T) { g.in(t).tryVersions() })
 	t.Run("the controller lets the worker migrate what comes later", func(t *testing.T) { g.in(t).extend() })
 	t.Run("uninstall removes the guard last", func(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(g.in(t).admin.run(0, "uninstall").stdout), "\n")
@@ -234,6 +235,7 @@ func (g *guarded) rewriteAll(client rest.Interface, r inventory.Resource) (objec
 func (g *guarded) meetAWebhook() {
 	const n, labelled = 60, 6
 	moveStorage(g.T, g.cluster, "v1")
+	g.admin.run(0, "install", "--wait=false", "--image=kube-migrator:test") // grants the new storage version
 	labeller(g.T, g.cluster, "7")
 	defer do(g.T, g.cluster, http.MethodDelete,
 		"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/labeller", nil)

@@ -32,7 +32,7 @@ type gadgets struct {
 }
 
 // newGadgets defines a resource with the versions v1 and v2, both served, stored as v1. The field legacy is in v1
-// alone.
+// alone, and the field note in v2.
 func newGadgets(t *testing.T, cluster *testbed.Cluster, plural string) *gadgets {
 	t.Helper()
 	g := gadgetsOf(t, cluster, plural)
@@ -60,6 +60,8 @@ func (g *gadgets) crd(versions ...string) map[string]any {
 		fields := map[string]any{"color": text, "size": integer, "payload": text}
 		if name == "v1" {
 			fields["legacy"] = text
+		} else {
+			fields["note"] = text
 		}
 		entries = append(entries, map[string]any{
 			"name": name, "served": true, "storage": storage,
@@ -186,18 +188,18 @@ func (g *gadgets) moveStorage(version string) {
 
 // stale makes n objects that are stored as v1, each with an owner of its color and one of its size, and moves the
 // storage version.
-func (g *gadgets) stale(n int) {
+func (g *gadgets) stale(n int, more ...any) {
 	g.t.Helper()
-	g.fill(n)
+	g.fill(n, more...)
 	g.moveStorage("v2")
 }
 
-// fill makes n objects at v1, each with an owner of its color and one of its size.
-func (g *gadgets) fill(n int) {
+// fill makes n objects at v1, each with an owner of its color, and of more fields, and one of its size.
+func (g *gadgets) fill(n int, more ...any) {
 	g.t.Helper()
 	for i := range n {
 		name := fmt.Sprintf("g-%03d", i)
-		g.mustApply("alice", "v1", name, spec("color", "red", "payload", "p", "legacy", "old"))
+		g.mustApply("alice", "v1", name, spec(append([]any{"color", "red", "payload", "p"}, more...)...))
 		g.mustApply("bob", "v1", name, spec("size", i))
 	}
 }

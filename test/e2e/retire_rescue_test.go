@@ -14,9 +14,9 @@ import (
 )
 
 // strand removes v1 from a CRD while objects are stored in it, as someone does who believes that nothing is.
-func (g *gadgets) strand(n int) {
+func (g *gadgets) strand(n int, more ...any) {
 	g.t.Helper()
-	g.stale(n)
+	g.stale(n, more...)
 	g.claim("v2")
 	g.edit(func(versions []any) []any { return versions[1:] })
 	eventually(g.t, "the objects cannot be read", func() bool {
@@ -129,7 +129,8 @@ func rescueLosesNoField(t *testing.T, g *gadgets) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	g.strand(1)
+	g.strand(1, "legacy", "old")
+	g.cluster.Loses(g.prefix(), "spec.legacy", "the webhook moves it to payload")
 
 	newCLI(t, g.cluster).retire(0, g, "--rescue")
 

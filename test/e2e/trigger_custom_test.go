@@ -193,6 +193,7 @@ func TestWhatHappenedWhileTheControllerWasAway(t *testing.T) {
 			t.Error("nothing was asked for")
 		}
 	})
+	t.Run("a CRD is applied whose storage version lacks a field", c.losesNoField)
 }
 
 // age makes the record of a StorageState older.

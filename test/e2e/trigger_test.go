@@ -47,13 +47,22 @@ func TestTheLifeOfAStorageState(t *testing.T) {
 	}
 
 	c.end(p)
-	c.triggering("--include=widgets.*")
+	p = c.triggering("--include=widgets.*")
 	time.Sleep(3 * time.Second)
 	again, err := c.read(widgetsName)
 	if s := c.state(widgetsName); err != nil || again.Spec.Generation != m.Spec.Generation || !persistedOnly("v2")(s) {
 		t.Errorf("a restart of the controller asked for generation %d after %d, and the state is %+v",
 			again.Spec.Generation, m.Spec.Generation, s.Status)
 	}
+
+	c.end(p)
+	c.diedAtTheSuccess(widgetsName)
+	c.triggering("--include=widgets.*")
+	c.untilState(widgetsName, "proven by what had succeeded before", persistedOnly("v2"))
+	if kept, err := c.read(widgetsName); err != nil || kept.UID != m.UID || kept.Spec.Generation != m.Spec.Generation {
+		t.Errorf("the migration has expired before its proof was recorded: it is now %+v (%v)", kept, err)
+	}
+	c.change(widgetsName, `{"spec": {"ttlSecondsAfterFinished": null}}`)
 
 	moveStorage(t, c.cluster, "v1")
 	c.untilState(widgetsName, "moving", func(s *v1alpha1.StorageState) bool {
@@ -84,4 +93,23 @@ func TestTheLifeOfAStorageState(t *testing.T) {
 		t.Errorf("a deleted StorageState raised the generation from %d to %d", before, after)
 	}
 	fmt.Fprintln(t.Output(), "generations:", generation())
+}
+
+// diedAtTheSuccess makes the record and the migration what they are if a controller died when the migration had
+// succeeded, and was away until it is due to expire.
+func (c *controlled) diedAtTheSuccess(name string) {
+	c.Helper()
+	ago := func(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.RFC3339) }
+	s := c.state(name).Status
+	i := slices.IndexFunc(s.Conditions, func(one v1alpha1.Condition) bool { return one.Type == v1alpha1.ConditionMigrated })
+	s.Conditions[i].Status, s.Conditions[i].Reason = metav1.ConditionFalse, "NotProven"
+	do(c.T, c.cluster, http.MethodPatch, states+"/"+name+"/status", map[string]any{"status": map[string]any{
+		"persistedStorageVersionHashes": append([]string{v1alpha1.Unknown}, s.PersistedStorageVersionHashes...),
+		"persistedVersions":             append([]string{v1alpha1.Unknown}, s.PersistedVersions...),
+		"lastHeartbeatTime":             ago(time.Minute),
+		"conditions":                    s.Conditions,
+	}})
+	c.change(name, `{"spec": {"ttlSecondsAfterFinished": 0}}`)
+	do(c.T, c.cluster, http.MethodPatch, migrations+"/"+name+"/status", map[string]any{"status": map[string]any{
+		"progress": map[string]any{"completionTime": ago(30 * time.Second)}}})
 }

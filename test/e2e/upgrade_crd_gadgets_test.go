@@ -102,7 +102,8 @@ func upgradeLosesNoFieldWithoutAWord(t *testing.T, g *gadgets) {
 	user := newCLI(t, g.cluster)
 	user.run(0, "upgrade-crd", "-f", g.file("v1*", "v2"))
 	g.ready("v1", "v2")
-	g.fill(2) // alice's objects have legacy
+	g.fill(2, "legacy", "old")
+	g.cluster.Loses(g.prefix(), "spec.legacy", "--accept-field-loss")
 	user.kubectl("apply", "--server-side", "-f", g.file("v1", "v2*"))
 	g.ready("v1", "v2")
 	g.mustApply("carol", "v2", "g-100", spec("color", "green"))
@@ -144,13 +145,13 @@ func upgradeIsPlannedAgain(t *testing.T, g *gadgets) {
 	back := testbed.Overtaken(func() {
 		other.kubectl("apply", "--server-side", "-f", g.file("v1*", "v2"))
 		g.ready("v1")
-		g.mustApply("carol", "v1", "g-100", spec("color", "green", "legacy", "late"))
+		g.mustApply("carol", "v1", "g-100", spec("color", "green"))
 	})
 	proxy.SetRules(testbed.Rule{Fault: back, Skip: 1, Times: 1, Match: func(r *http.Request) bool {
 		return r.URL.Path == g.whole() && r.Header.Get("Content-Type") == string(types.ApplyYAMLPatchType)
 	}})
 
-	upgraded := user.upgradeCRDs(0, g.file("v2*"), "--accept-field-loss")
+	upgraded := user.upgradeCRDs(0, g.file("v2*"))
 
 	want := map[string]string{g.name(): "intermediate migrate prune managedFields " + wholeUpgrade}
 	if diff := cmp.Diff(want, stepsOf(upgraded)); diff != "" {
@@ -175,7 +176,7 @@ func upgradeWaitsForTheController(t *testing.T, g *gadgets) {
 		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageState",
 		"metadata": map[string]any{"name": g.name()}, "spec": map[string]any{"resource": resource},
 	})
-	_, wait := user.start("upgrade-crd", "-f", g.file("v2*"), "--settle-time=1s", "--accept-field-loss")
+	_, wait := user.start("upgrade-crd", "-f", g.file("v2*"), "--settle-time=1s")
 	rewrites := func() (n int) {
 		for _, r := range proxy.Records() {
 			if r.Method == http.MethodPatch && strings.Contains(r.Path, g.item()) {
@@ -236,6 +237,7 @@ func upgradeConvertsBeforeTheWebhookGoes(t *testing.T, g *gadgets) {
 	for _, name := range []string{"g-000", "g-001", "g-002"} {
 		g.mustApply("alice", "v1", name, spec("legacy", "kept in "+name))
 	}
+	g.cluster.Loses(g.prefix(), "spec.legacy", "the webhook moves it to payload")
 	next := g.file("v2*")
 
 	converter.down.Store(true)

@@ -221,6 +221,9 @@ func gatewayAtOnce(t *testing.T, user *cli) {
 	wantVersions(t, cluster, policies, "v1alpha2", "v1alpha2 served storage")
 
 	want = map[string]string{routes: wholeUpgrade, policies: wholeUpgrade}
+	for _, field := range []string{"spec.targetRef", "spec.tls"} {
+		cluster.Loses(gatewayObjects("backendtlspolicies"), field, "--accept-field-loss")
+	}
 	upgraded := user.upgradeCRDs(0, gateway(t, "v1.2.0", "experimental"), "--accept-field-loss")
 	if diff := cmp.Diff(want, stepsOf(upgraded)); diff != "" {
 		t.Errorf("v1.2.0 (-want +got):\n%s", diff)

@@ -39,6 +39,9 @@ both. */ -}}
 {{- if eq (include "kube-migrator.mode" .) "guarded" }}
 - --worker-role=kube-migrator-worker-later
 {{- end }}
+{{- if hasPrefix "guarded" (include "kube-migrator.mode" .) }}
+- --worker-versions-role=kube-migrator-worker-versions
+{{- end }}
 - --discovery-period={{ .Values.discoveryPeriod }}
 {{- with int64 .Values.maxRate }}
 - --max-rate={{ . }}

@@ -71,6 +71,15 @@ func Evidence(flags *pflag.FlagSet, into *migrate.Evidence) {
 		"Weakest evidence that proves anything: declared, observed or sampled")
 }
 
+// FieldLoss adds the flag that names fields which may be lost. Without a value it stands for every field.
+func FieldLoss(flags *pflag.FlagSet, into *[]string) {
+	const name = "accept-field-loss"
+	flags.StringSliceVar(into, name, nil,
+		"Rewrite objects even if they lose these fields, such as spec.size, with all fields below them (without a "+
+			"value: whatever they lose)")
+	flags.Lookup(name).NoOptDefVal = "*"
+}
+
 type evidenceValue struct{ into *migrate.Evidence }
 
 func (v evidenceValue) Type() string { return "word" }

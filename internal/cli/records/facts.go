@@ -23,7 +23,7 @@ import (
 type Known struct {
 	Inventory  *inventory.Inventory
 	Migrations []v1alpha1.StorageVersionMigration
-	States     map[schema.GroupResource]*v1alpha1.StorageStateStatus
+	States     map[schema.GroupResource]*v1alpha1.StorageState
 	// Declared are the versions that API servers declare to decode, or nil if they were not read.
 	Declared map[schema.GroupResource][]schema.GroupVersion
 	// Held is what etcd contains, or nil if etcd was not read.
@@ -32,7 +32,7 @@ type Known struct {
 
 // ReadStates reads the StorageStates. installed is false if the cluster does not serve them.
 func (q *Client) ReadStates(ctx context.Context) (
-	states map[schema.GroupResource]*v1alpha1.StorageStateStatus, installed bool, err error,
+	states map[schema.GroupResource]*v1alpha1.StorageState, installed bool, err error,
 ) {
 	all, err := listPages(ctx, q, StatesPath, func(page []byte) ([]v1alpha1.StorageState, string, error) {
 		var list v1alpha1.StorageStateList
@@ -43,10 +43,10 @@ func (q *Client) ReadStates(ctx context.Context) (
 		return nil, false, q.Explain("list StorageStates", err)
 	}
 	installed = err == nil
-	states = map[schema.GroupResource]*v1alpha1.StorageStateStatus{}
+	states = map[schema.GroupResource]*v1alpha1.StorageState{}
 	for i := range all {
 		r := all[i].Spec.Resource
-		states[schema.GroupResource{Group: r.Group, Resource: r.Resource}] = &all[i].Status
+		states[schema.GroupResource{Group: r.Group, Resource: r.Resource}] = &all[i]
 	}
 	return states, installed, nil
 }
@@ -168,20 +168,41 @@ func (k *Known) Of(r inventory.Resource) upgrade.Facts {
 	if r.CRD != nil {
 		f.CRD = &upgrade.CRD{
 			Group: r.Group, Kind: r.Kind, UID: string(r.CRD.UID), Generation: r.CRD.Generation,
-			Versions: r.CRD.Versions, StorageVersion: r.CRD.StorageVersion, StoredVersions: r.CRD.StoredVersions,
+			ResourceVersion: k.CRDVersion(r.CRD.ResourceVersion),
+			Versions:        r.CRD.Versions, StorageVersion: r.CRD.StorageVersion, StoredVersions: r.CRD.StoredVersions,
 		}
 	}
 	for _, name := range NamesOf(r) {
 		if state := k.States[name]; state != nil && f.State == nil {
-			f.State = state
+			k.Record(&f, state)
 			// otherwise there may be servers that declare nothing
-			if f.Aggregated && state.Evidence == migrate.Declared.String() {
+			if f.Aggregated && state.Status.Evidence == migrate.Declared.String() {
 				f.Decodable = k.Declared[name]
 			}
 		}
 		f.Held = append(f.Held, k.Held[name]...)
 	}
 	return f
+}
+
+// Record adds the StorageState to the facts.
+func (k *Known) Record(f *upgrade.Facts, state *v1alpha1.StorageState) {
+	f.State = &state.Status
+	f.StateVersion = k.ordered(v1alpha1.SchemeGroupVersion.Group, "storagestates", state.ResourceVersion)
+}
+
+// CRDVersion returns the resourceVersion of a CRD as upgrade.CRD has it.
+func (k *Known) CRDVersion(resourceVersion string) string {
+	return k.ordered("apiextensions.k8s.io", "customresourcedefinitions", resourceVersion)
+}
+
+// ordered returns the resourceVersion of a record, or "" if etcd was read and holds no record of that kind: it is the
+// etcd of another API server, whose revisions say nothing about the record, or older than every record.
+func (k *Known) ordered(group, resource, resourceVersion string) string {
+	if k.Held != nil && len(k.Held[schema.GroupResource{Group: group, Resource: resource}]) == 0 {
+		return ""
+	}
+	return resourceVersion
 }
 
 // NamesOf returns the names of a resource, in every group that serves it.
@@ -210,7 +231,7 @@ func (k *Known) unserved() (all []upgrade.Facts) {
 	}
 	for r, state := range k.States {
 		if !served[r] {
-			at(r).State = state
+			k.Record(at(r), state)
 		}
 	}
 	for _, m := range k.Migrations {

@@ -112,8 +112,13 @@ func (m *Migration) text(b *strings.Builder) {
 	if m.Outcome == WouldRun {
 		return
 	}
-	fmt.Fprintf(b, "  objects     %s rewritten, %s already current, %s gone, %s failed", Count(c.Rewritten),
-		Count(c.Current), Count(c.Gone), Count(c.Failed))
+	if m.Outcome == WouldPass || m.Outcome == WouldReject {
+		fmt.Fprintf(b, "  objects     %s accepted, %s gone, %s refused", Count(c.Accepted+c.Current), Count(c.Gone),
+			Count(c.Failed))
+	} else {
+		fmt.Fprintf(b, "  objects     %s rewritten, %s already current, %s gone, %s failed", Count(c.Rewritten),
+			Count(c.Current), Count(c.Gone), Count(c.Failed))
+	}
 	if r.RewritingSeconds > 0 {
 		fmt.Fprintf(b, ", in %s", Duration(time.Duration(r.RewritingSeconds*float64(time.Second))))
 	}
@@ -177,7 +182,7 @@ func (m *Migration) headline() string {
 	case WouldRun:
 		return fmt.Sprintf("would rewrite about %s objects", Count(m.Result.Total))
 	case WouldPass:
-		return "a dry run: the API server would rewrite every object"
+		return "a dry run: the API server would refuse no object"
 	case WouldReject:
 		return "a dry run: the API server would refuse some objects"
 	}

@@ -74,6 +74,29 @@ func TestTheSummaryOfFailuresNamesTwentyAndTheCommandThatRetries(t *testing.T) {
 	}
 }
 
+// The API server stores nothing in a dry run, so its answers do not tell which objects are current.
+func TestTheSummaryOfADryRunSaysOnlyWhatTheAPIServerAccepts(t *testing.T) {
+	passes, rejects := widgets(), failed()
+	passes.Outcome, passes.Result.Counts = WouldPass, migrate.Counts{Accepted: 10_000}
+	passes.Evidence, passes.StoredVersionsBefore, passes.StoredVersionsAfter = "", nil, nil
+	rejects.Outcome, rejects.Result.Counts = WouldReject, migrate.Counts{Accepted: 7, Gone: 1, Failed: 2}
+	rejects.Evidence, rejects.Result.Failures, rejects.Error, rejects.Next = "", rejects.Result.Failures[:2], "", ""
+	var b strings.Builder
+	if err := (&Migrations{Resources: []Migration{passes, rejects}}).Text(&b); err != nil {
+		t.Fatal(err)
+	}
+	const want = `widgets.demo.example.com (v2): a dry run: the API server would refuse no object
+  objects     10,000 accepted, 0 gone, 0 refused, in 25s
+widgets.demo.example.com (v2): a dry run: the API server would refuse some objects
+  objects     7 accepted, 1 gone, 2 refused, in 25s
+  failed      default/a: Rejected: no color
+  failed      default/a: Rejected: no color
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("summary (-want +got):\n%s", diff)
+	}
+}
+
 func TestOfManyResourcesOnlyThoseThatNeedAttentionAreDescribed(t *testing.T) {
 	all := &Migrations{Resources: []Migration{widgets(), widgets(), failed(), widgets(), widgets()}}
 	var b strings.Builder

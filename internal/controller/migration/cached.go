@@ -104,8 +104,7 @@ func resting(m *v1alpha1.StorageVersionMigration) bool {
 	}
 	now := time.Now()
 	d := decide(facts{now: now, since: now, migration: m})
-	finished := m.Status.CompletedGeneration >= m.Spec.Generation
-	return (finished || d.step == stepNothing && d.again == 0) && !differs(m, statusAfter(m, d, now, 0), false)
+	return d.step == stepNothing && d.again == 0 && !differs(m, statusAfter(m, d, now, 0), false)
 }
 
 // strip transforms objects on their way into the cache.

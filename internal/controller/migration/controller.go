@@ -39,9 +39,13 @@ type controller struct {
 	most       int
 	firstRetry time.Duration
 	settleTime time.Duration
+	// unrecorded is Options.Unrecorded.
+	unrecorded func(ctx context.Context, reader client.Reader, m *v1alpha1.StorageVersionMigration) (bool, error)
 
 	since time.Time // every look since then has succeeded; zero if the last one failed
 	heard hearings
+	// refused are written only while starts are carried out, one after the other.
+	refused refusedStarts
 }
 
 // request is what to reconcile: everything together, or the end of the time for which a migration is kept after its
@@ -51,15 +55,6 @@ type request struct {
 }
 
 var _ reconcile.TypedReconciler[request] = (*controller)(nil)
-
-// requestsOf returns the requests that the change of a migration leads to.
-func requestsOf(_ context.Context, o client.Object) []request {
-	m, ok := o.(*v1alpha1.StorageVersionMigration)
-	if ok && m.Spec.TTLSecondsAfterFinished != nil && m.Status.CompletedGeneration >= m.Spec.Generation {
-		return []request{{}, {expiring: m.Name}}
-	}
-	return []request{{}}
-}
 
 const (
 	// settleInterval is the time over which events are gathered into one pass.
@@ -76,7 +71,7 @@ const (
 // runs are at work at the same time relies only on the runs.
 func (c *controller) Reconcile(ctx context.Context, r request) (reconcile.Result, error) {
 	if r.expiring != "" {
-		return c.expireInTime(ctx, r.expiring)
+		return c.expire(ctx, r.expiring)
 	}
 	if err := c.metrics.begin(ctx, c.cache); err != nil {
 		return reconcile.Result{}, err
@@ -179,9 +174,10 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 	switch d.step {
 	case stepNothing, stepFollow:
 	case stepStart:
-		if err := c.runs.start(ctx, m, d.run, d.seed); err != nil {
+		if err := c.start(ctx, d, s); err != nil {
 			return err
 		}
+		next = statusAfter(m, d.decision, s.now, c.firstRetry)
 	case stepHalt:
 		if err := c.runs.halt(ctx, d.run); err != nil {
 			return err
@@ -193,8 +189,6 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 	case stepConclude:
 		next = c.conclude(ctx, d, s)
 	case stepVoid, stepPostpone, stepFail, stepAdopt:
-	case stepExpire:
-		return c.expire(ctx, m)
 	}
 	if !differs(m, next, true) {
 		return nil
@@ -210,6 +204,26 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 		return nil
 	}
 	c.announce(m, before, next)
+	return nil
+}
+
+// start starts a run. If the API server refuses to create it, the status says so, and the turn goes to another.
+func (c *controller) start(ctx context.Context, d *planned, s snapshot) error {
+	uid := d.migration.UID
+	err := c.runs.start(ctx, d.migration, d.run, d.seed)
+	if !isRefusal(err) {
+		if err == nil {
+			c.refused.started(uid)
+		}
+		return err
+	}
+	c.log.Warn("Cannot create a run; trying again", "migration", d.migration.Name, "error", err)
+	if c.refused == nil {
+		c.refused = refusedStarts{}
+	}
+	c.refused.add(uid, err, s.now)
+	no := c.refused[uid].refusal(d.run.generation)
+	d.step, d.phase, d.reason, d.message, d.again = stepNothing, no.phase, no.reason, no.message, settleInterval
 	return nil
 }
 
@@ -231,37 +245,6 @@ func (c *controller) conclude(ctx context.Context, d *planned, s snapshot) v1alp
 
 // latest returns the latest of several times.
 func latest(moments ...time.Time) time.Time { return slices.MaxFunc(moments, time.Time.Compare) }
-
-// expireInTime deletes a migration whose time after its success is over, or looks again when it will be. The cache
-// shows when that may be. The deletion relies on a read past the cache, and on no change since.
-func (c *controller) expireInTime(ctx context.Context, name string) (reconcile.Result, error) {
-	for i, reader := range []client.Reader{c.client, c.live} {
-		m := new(v1alpha1.StorageVersionMigration)
-		if err := reader.Get(ctx, client.ObjectKey{Name: name}, m); err != nil {
-			return reconcile.Result{}, client.IgnoreNotFound(err)
-		}
-		now := time.Now()
-		d := decide(facts{now: now, since: now, migration: m})
-		switch {
-		case m.DeletionTimestamp != nil || m.Status.CompletedGeneration < m.Spec.Generation:
-			return reconcile.Result{}, nil
-		case d.step != stepExpire:
-			return reconcile.Result{RequeueAfter: d.again}, nil
-		case i > 0:
-			err := c.expire(ctx, m)
-			if apierrors.IsConflict(err) { // it has changed, which leads to another request
-				err = nil
-			}
-			return reconcile.Result{}, client.IgnoreNotFound(err)
-		}
-	}
-	return reconcile.Result{}, nil
-}
-
-func (c *controller) expire(ctx context.Context, m *v1alpha1.StorageVersionMigration) error {
-	c.log.Info("Deleting a migration whose ttlSecondsAfterFinished has passed", "migration", m.Name)
-	return c.client.Delete(ctx, m, client.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion})
-}
 
 // announce reports once, in an Event and the log, what has become of a migration.
 func (c *controller) announce(m *v1alpha1.StorageVersionMigration, before,

@@ -42,8 +42,7 @@ const (
 	stepVoid     step = "void"     // record that the run proves nothing: the next attempt takes its turn
 	// record when the epoch of the run can have settled: the next attempt takes its turn then
 	stepPostpone step = "postpone"
-	stepFail     step = "fail"   // record the failure of the run, and when to try again
-	stepExpire   step = "expire" // delete the migration: it has been finished for long enough
+	stepFail     step = "fail" // record the failure of the run, and when to try again
 	// take another program's word for it that the first generation has succeeded, without a proof
 	stepAdopt step = "adopt"
 )
@@ -169,10 +168,6 @@ func active(rs []run) bool {
 	return false
 }
 
-// leastKept is how long a migration is kept after its success, whatever its TTL, so that the trigger can read its
-// proof.
-const leastKept = 15 * time.Second
-
 // finished decides about a generation that has succeeded.
 func (f facts) finished(current run) decision {
 	d := decision{step: stepNothing, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonProven,
@@ -182,16 +177,6 @@ func (f facts) finished(current run) decision {
 	}
 	if current.name != "" {
 		d.remove = []run{current}
-	}
-	ttl := f.migration.Spec.TTLSecondsAfterFinished
-	if ttl == nil {
-		return d
-	}
-	left := f.migration.Status.Progress.CompletionTime.Add(max(leastKept, time.Duration(*ttl)*time.Second)).Sub(f.now)
-	if left <= 0 {
-		d.step = stepExpire
-	} else {
-		d.again = left
 	}
 	return d
 }
@@ -234,7 +219,7 @@ func (f facts) backingOff() bool {
 func (f facts) untilRetry() time.Duration {
 	s := f.migration.Status.Run
 	left := s.RetryTime.Sub(f.now)
-	if f.firstRetry > 0 && left > max(backoff(f.firstRetry, s.Failures), migrate.DefaultSettleTime, f.settleTime) {
+	if f.firstRetry > 0 && left > max(retryAfter(f.firstRetry, f.migration.Status), migrate.DefaultSettleTime, f.settleTime) {
 		return 0
 	}
 	return left

@@ -89,9 +89,8 @@ func TestWhatAnotherProgramFinishedIsAtRestWithoutAProof(t *testing.T) {
 		}
 	}
 	m.Spec.TTLSecondsAfterFinished = new(int32(60))
-	if d := decide(facts{now: noon, migration: m, firstRetry: time.Minute}); d.step != stepNothing ||
-		d.again != time.Minute {
-		t.Errorf("%s, again in %v: its time after success has not begun with its adoption", d.step, d.again)
+	if left := untilExpiry(m, noon); !expires(m) || left != time.Minute {
+		t.Errorf("it expires in %v: its time after success has not begun with its adoption", left)
 	}
 }
 
@@ -137,20 +136,6 @@ func TestDecide(t *testing.T) {
 		"what kube-storage-version-migrator has failed at is started": {
 			migration: byAnother(v1alpha1.ConditionFailed, 1),
 			want:      want{step: stepStart, run: "migrate-12345678-1-1", phase: v1alpha1.PhasePending},
-		},
-		"a migration whose time after success is over is deleted": {
-			migration: func(m *v1alpha1.StorageVersionMigration) {
-				succeeded(m)
-				m.Spec.TTLSecondsAfterFinished = new(int32(50))
-			},
-			want: want{step: stepExpire, phase: v1alpha1.PhaseSucceeded},
-		},
-		"a migration is there for long enough that its proof is recorded": {
-			migration: func(m *v1alpha1.StorageVersionMigration) {
-				succeeded(m)
-				m.Status.Progress.CompletionTime, m.Spec.TTLSecondsAfterFinished = metav1.NewTime(noon.Add(-5*time.Second)), new(int32(0))
-			},
-			want: want{step: stepNothing, phase: v1alpha1.PhaseSucceeded, again: 10 * time.Second},
 		},
 		"what is cancelled does not start": {
 			migration: cancelledBy, want: want{step: stepNothing, phase: v1alpha1.PhaseCancelled},
@@ -357,19 +342,12 @@ func TestDecide(t *testing.T) {
 			migration: succeeded, runs: []run{aRun(2, 1, ended(worker.ResultProven))},
 			want: want{step: stepNothing, removes: []string{"migrate-12345678-2-1"}, phase: v1alpha1.PhaseSucceeded},
 		},
-		"what has succeeded is kept for its time": {
-			migration: func(m *v1alpha1.StorageVersionMigration) {
-				succeeded(m)
-				m.Spec.TTLSecondsAfterFinished = new(int32(90))
-			},
-			want: want{step: stepNothing, phase: v1alpha1.PhaseSucceeded, again: 30 * time.Second},
-		},
-		"what has succeeded expires": {
+		"what has succeeded is not deleted by a pass": {
 			migration: func(m *v1alpha1.StorageVersionMigration) {
 				succeeded(m)
 				m.Spec.TTLSecondsAfterFinished = new(int32(60))
 			},
-			want: want{step: stepExpire, phase: v1alpha1.PhaseSucceeded},
+			want: want{step: stepNothing, phase: v1alpha1.PhaseSucceeded},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

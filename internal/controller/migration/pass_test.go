@@ -287,31 +287,6 @@ func TestTheRunOfAMigrationThatHasSucceededIsRemoved(t *testing.T) {
 	}
 }
 
-func TestAMigrationIsDeletedWhenItsTimeIsOver(t *testing.T) {
-	all := manyFinished(2)
-	all[0].Spec.TTLSecondsAfterFinished = new(int32(60))
-	all[0].Status.Progress.CompletionTime = metav1.NewTime(time.Now().Add(-30 * time.Second))
-	if got := requestsOf(t.Context(), all[0]); len(got) != 2 || got[1].expiring != all[0].Name {
-		t.Errorf("requests %v, want one for its end", got)
-	}
-	if got := requestsOf(t.Context(), all[1]); len(got) != 1 || got[0] != (request{}) {
-		t.Errorf("requests %v, want a pass", got)
-	}
-	c, kept, _, _ := passing(t, all...)
-	result, err := c.Reconcile(t.Context(), request{expiring: all[0].Name})
-	if err != nil || result.RequeueAfter < 25*time.Second ||
-		result.RequeueAfter > 30*time.Second || len(kept.all) != 2 {
-		t.Errorf("again after %s, %d are left (%v), want some 30 s and 2", result.RequeueAfter, len(kept.all), err)
-	}
-	all[0].Status.Progress.CompletionTime = metav1.NewTime(time.Now().Add(-61 * time.Second))
-	if _, err := c.Reconcile(t.Context(), request{expiring: all[0].Name}); err != nil || kept.all[all[0].Name] != nil {
-		t.Errorf("it is still there (%v)", err)
-	}
-	if _, err := c.Reconcile(t.Context(), request{expiring: all[1].Name}); err != nil || kept.all[all[1].Name] == nil {
-		t.Errorf("another is gone (%v)", err)
-	}
-}
-
 // A user who may create migrations may name any resource.
 func TestMadeUpNamesLeaveTheNumberOfSeriesBounded(t *testing.T) {
 	registry := prometheus.NewRegistry()

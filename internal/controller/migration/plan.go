@@ -23,6 +23,7 @@ type snapshot struct {
 	moment     string             // resourceVersion of their collection; read live only
 	runs       []run
 	inTree     inTree // read live only
+	refused    refusedStarts
 }
 
 // planned is what to do for one migration.
@@ -154,7 +155,11 @@ func planAll(s snapshot, most int, w waits) plan {
 			d.again = soonest(d.again, settleInterval)
 		}
 		if d.step == stepStart {
-			if no := t.refuse(d.run); no != nil {
+			no := t.refuse(d.run)
+			if before, ok := s.refused[m.UID]; ok && (no != nil || before.due.After(s.now)) {
+				no, d.again = before.refusal(d.run.generation), soonest(d.again, max(0, before.due.Sub(s.now)))
+			}
+			if no != nil {
 				d.step, d.phase, d.reason, d.message = stepNothing, no.phase, no.reason, no.message
 				if no.reason == v1alpha1.ReasonBlocked {
 					d.again = blockedAgain

@@ -6,6 +6,7 @@ package migration
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -31,6 +32,10 @@ func (c *controller) look(ctx context.Context, live bool, whole []string) (snaps
 	}
 	s.since = c.since
 	c.heard = c.heard.listen(s.runs, s.now)
+	maps.DeleteFunc(c.refused, func(uid types.UID, _ refusedStart) bool {
+		return !slices.ContainsFunc(s.migrations, func(m v1alpha1.StorageVersionMigration) bool { return m.UID == uid })
+	})
+	s.refused = c.refused
 	return s, nil
 }
 

@@ -97,6 +97,9 @@ type Options struct {
 	MetricsAddress, HealthAddress string
 	// MetricsCertDir is CertDir of scrape.Options.
 	MetricsCertDir string
+	// Unrecorded reports whether the proof of a migration that has succeeded is still to be recorded elsewhere. Such a
+	// migration does not expire. nil: no proof is.
+	Unrecorded func(ctx context.Context, reader client.Reader, m *v1alpha1.StorageVersionMigration) (bool, error)
 	// Also adds further controllers that share this process, its cache, its Lease and its fence. nil adds none.
 	Also func(m manager.Manager, fenced *rest.Config) error
 	// Logger is for the operators of kube-migrator; nil discards it.
@@ -289,7 +292,7 @@ func add(ctx context.Context, m manager.Manager, config *rest.Config, o Options)
 		client: m.GetClient(), cache: m.GetCache(), live: m.GetAPIReader(), rest: restClient, runs: carriers,
 		judge:  &judge{client: restClient, servers: servers, minEvidence: o.MinEvidence, keep: o.KeepStoredVersions},
 		events: m.GetEventRecorder("kube-migrator"), metrics: counters, log: o.Logger, most: o.MaxConcurrent,
-		firstRetry: o.RetryAfter, settleTime: o.SettleTime,
+		firstRetry: o.RetryAfter, settleTime: o.SettleTime, unrecorded: o.Unrecorded,
 	}
 	return watch(m, c, ended, o)
 }

@@ -34,7 +34,7 @@ func statusAfter(m *v1alpha1.StorageVersionMigration, d decision, now time.Time,
 	}
 	if d.step == stepFail {
 		s.Run.Failures++
-		s.Run.RetryTime = metav1.NewTime(now.Add(backoff(firstRetry, s.Run.Failures)).Truncate(time.Second))
+		s.Run.RetryTime = metav1.NewTime(now.Add(retryAfter(firstRetry, s)).Truncate(time.Second))
 		s.Failures = failuresOf(d.run)
 		if o := d.run.outcome(); o != nil {
 			s.Progress.CompletionTime = metav1.NewTime(o.Ended)
@@ -93,7 +93,7 @@ func repeat(s *v1alpha1.StorageVersionMigrationStatus, r run) {
 	s.Progress = v1alpha1.Progress{
 		Total: report.Total, TotalIsExact: report.Listed, Done: report.Counts.Done(),
 		Rewritten: report.Counts.Rewritten, Current: report.Counts.Current, Gone: report.Counts.Gone,
-		Failed: report.Counts.Failed, Retried: report.Counts.Retried,
+		Failed: report.Counts.Failed, WouldLoseFields: report.Counts.WouldLoseFields, Retried: report.Counts.Retried,
 		ObjectsPerSecond: int64(report.ObjectsPerSecond + 0.5),
 		StartTime:        metav1.NewTime(report.Started.Truncate(time.Second)),
 		UpdateTime:       metav1.NewTime(report.Updated.Truncate(time.Second)),

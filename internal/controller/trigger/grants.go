@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,16 +23,18 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/install/grant"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// grants lets the worker migrate resources that were created after the installation, by adding them to one ClusterRole.
-// RBAC allows the trigger to grant permissions that it does not have (the verb escalate) in this role only, and an
-// admission policy of the guard bounds these grants (docs/adr/0016-the-guard.md).
+// grants lets the worker migrate resources that were created after the installation, by adding them to one ClusterRole,
+// and keeps current in another one at which versions. RBAC allows the trigger to grant permissions that it does not have
+// (the verb escalate) in these roles only, and an admission policy of the guard bounds these grants
+// (docs/adr/0016-the-guard.md).
 type grants struct {
 	rest rest.Interface
-	// role is the name of the ClusterRole. If it is empty, nothing is granted.
-	role string
+	// role and versions are the names of the ClusterRoles. If one is empty, nothing is granted in it.
+	role, versions string
 }
 
 const (
@@ -70,22 +73,51 @@ func (g grants) extend(
 	return granted, nil
 }
 
-// guardedRole reads the role. It returns an error unless the guard is in force.
+// guardedRole reads the role that grants extend. It returns an error unless the guard is in force.
 func (g grants) guardedRole(ctx context.Context) (path string, role rbacv1.ClusterRole, err error) {
-	path, err = apipath.Object(rbacv1.SchemeGroupVersion.WithResource("clusterroles"), "", g.role)
-	if err != nil {
-		return "", role, err
+	if path, role, err = g.read(ctx, g.role); err == nil {
+		err = g.verifyGuard(ctx, path, role)
 	}
-	if err := apiserver.Send(ctx, g.rest.Get().AbsPath(path), &role); err != nil {
-		return "", role, fmt.Errorf("read ClusterRole %s: %w", g.role, err)
-	}
-	return path, role, g.verifyGuard(ctx, path, role)
+	return path, role, err
 }
 
 // isGuarded reports whether the guard is in force.
 func (g grants) isGuarded(ctx context.Context) bool {
 	_, _, err := g.guardedRole(ctx)
 	return err == nil
+}
+
+// follow writes at which versions the worker may rewrite, if that has changed. An epoch takes longer to settle than this
+// takes, so a run finds its version granted.
+func (g grants) follow(ctx context.Context, known *inventory.Inventory, excludes func(names []string) bool) error {
+	if g.versions == "" {
+		return nil
+	}
+	path, role, err := g.read(ctx, g.versions)
+	if err != nil {
+		return err
+	}
+	next := grant.Next(role.Rules, known, excludes)
+	if equality.Semantic.DeepEqual(role.Rules, next) {
+		return nil
+	}
+	role.Rules = next
+	if err := g.put(ctx, path, role); err != nil {
+		return fmt.Errorf("write the versions in ClusterRole %s: %w", g.versions, err)
+	}
+	return nil
+}
+
+// read returns a ClusterRole and its path.
+func (g grants) read(ctx context.Context, name string) (path string, role rbacv1.ClusterRole, err error) {
+	path, err = apipath.Object(rbacv1.SchemeGroupVersion.WithResource("clusterroles"), "", name)
+	if err != nil {
+		return "", role, err
+	}
+	if err := apiserver.Send(ctx, g.rest.Get().AbsPath(path), &role); err != nil {
+		return "", role, fmt.Errorf("read ClusterRole %s: %w", name, err)
+	}
+	return path, role, nil
 }
 
 // errUnguarded means that the API server would let the worker change what the guard protects.

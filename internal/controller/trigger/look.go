@@ -67,7 +67,8 @@ type observer struct {
 	// excludes reports whether the installation excludes a resource of these names; nil excludes none.
 	excludes func(names []string) bool
 
-	// known is the inventory since the names of resources last changed. It says which names share storage.
+	// known is the inventory since the names, the versions or, of custom resources, the storage version of resources last
+	// changed. It says which names share storage.
 	known *inventory.Inventory
 	names []string
 	// answered says of each live process whether it has ever answered. silent contains the processes that did not
@@ -182,11 +183,15 @@ func (o *observer) read(ctx context.Context) (objectsRead, error) {
 	return r, nil
 }
 
-// learn takes an inventory if the names of resources have changed since the last one.
+// learn takes an inventory if known is not current.
 func (o *observer) learn(ctx context.Context, views []agreement.View) error {
 	var names []string
 	for _, v := range views {
-		names = append(names, fmt.Sprint(v.Resource, v.Versions))
+		storage := ""
+		if v.CRD != nil {
+			storage = v.CRD.Storage
+		}
+		names = append(names, fmt.Sprint(v.Resource, v.Versions, storage))
 	}
 	if o.known != nil && slices.Equal(names, o.names) {
 		return nil

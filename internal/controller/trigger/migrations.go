@@ -88,6 +88,7 @@ func needed(m *v1alpha1.StorageVersionMigration, intern map[string]string) v1alp
 		Status: v1alpha1.StorageVersionMigrationStatus{
 			State: m.Status.State, CompletedGeneration: m.Status.CompletedGeneration, Run: m.Status.Run,
 			StorageVersionHash: m.Status.StorageVersionHash, ResourceVersion: m.Status.ResourceVersion,
+			Progress: v1alpha1.Progress{WouldLoseFields: m.Status.Progress.WouldLoseFields},
 		},
 	}
 	if m.Labels[managedByLabel] == program {

@@ -87,6 +87,9 @@ func migrationOf(m *v1alpha1.StorageVersionMigration) ledger.Migration {
 		Generation: m.Spec.Generation, Completed: s.CompletedGeneration, Failed: s.State == v1alpha1.PhaseFailed,
 		Started: s.Run.Generation == m.Spec.Generation, Start: start, Held: m.Spec.State == v1alpha1.StateCancelled,
 	}
+	if s.Progress.WouldLoseFields > 0 && s.Epoch != nil {
+		known.LeftAlone = &ledger.CRD{UID: uid(s.Epoch.CRDUID), Generation: s.Epoch.CRDGeneration}
+	}
 	if s.CompletedGeneration > 0 && s.Run.Generation == s.CompletedGeneration && s.Epoch != nil &&
 		s.StorageVersionHash != "" {
 		known.Proof = &ledger.Proof{Start: start, Epoch: epochOf(s.Epoch, s.StorageVersionHash),

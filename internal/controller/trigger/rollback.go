@@ -23,7 +23,7 @@ import (
 // An API server drops the fields that its release does not know when it reads an object, and a rewrite stores what is
 // left. So a built-in resource is not rewritten while an API server is older than the newest release that may have
 // written objects (I3). This file decides that, and pauses the migrations that were requested before
-// (docs/adr/0026-a-rollback-asks-first.md).
+// (docs/adr/0027-a-rollback-asks-first.md).
 
 // acceptRollback is the command that lets the migrations go on, and with them the fields.
 const acceptRollback = "kube-migrator resume --all --accept-rollback"

@@ -70,6 +70,9 @@ type Options struct {
 	// WorkerRole is the ClusterRole in which the trigger grants Worker the permissions that it lacks to migrate a
 	// resource. If it is empty, the trigger grants nothing.
 	WorkerRole string
+	// VersionsRole is the ClusterRole in which the trigger says at which versions Worker may rewrite each resource. If it
+	// is empty, the trigger does not say so.
+	VersionsRole string
 	// Paused returns, for people, since when everything is paused, or "" if it is not. While everything is paused,
 	// nothing is requested. A nil Paused means that everything is never paused.
 	Paused func(ctx context.Context, client rest.Interface) (since string, err error)
@@ -116,7 +119,7 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 		asker: asker{client: m.GetClient(), live: m.GetAPIReader(), namespace: o.Namespace,
 			create: o.Bootstrap, pace: o.Pace},
 	}
-	t.grants = grants{rest: restClient, role: o.WorkerRole}
+	t.grants = grants{rest: restClient, role: o.WorkerRole, versions: o.VersionsRole}
 	if t.permits, err = newPermits(restClient, o.Worker, ctrlmetrics.Registry); err != nil {
 		return err
 	}
@@ -260,6 +263,9 @@ func (t *trigger) carryOut(ctx context.Context, plan []entryPlan, s *observation
 		return problems
 	}
 	t.journal.forget(t.oldest(s.from))
+	if err := t.grants.follow(ctx, t.observer.known, t.excludes); err != nil {
+		problems = append(problems, err)
+	}
 	if !t.RecordOnly || t.WorkerRole != "" { // migrations that users request may need a grant, too
 		problems = append(problems, t.permit(ctx, plan)...)
 	}

@@ -33,13 +33,15 @@ type world struct {
 	creates, deletes string
 	unseen           []string
 	until            time.Time // nothing recorded before can be judged
+	settling         bool
 }
 
 func (w *world) Unseen(_ testbed.Kind, look time.Time) ([]string, bool) {
 	return w.unseen, look.Before(w.until)
 }
-func (w *world) Creates(key string) bool { return strings.HasSuffix(key, w.creates) && w.creates != "" }
-func (w *world) Deletes(key string) bool { return strings.HasSuffix(key, w.deletes) && w.deletes != "" }
+func (w *world) Settling(testbed.Kind) bool { return w.settling }
+func (w *world) Creates(key string) bool    { return strings.HasSuffix(key, w.creates) && w.creates != "" }
+func (w *world) Deletes(key string) bool    { return strings.HasSuffix(key, w.deletes) && w.deletes != "" }
 
 func key(name string) string { return widgets.Prefix + "default/" + name }
 
@@ -72,6 +74,26 @@ func succeeded(generation, baseline, failed int, hash string) Change {
 	return Change{Key: request, Value: fmt.Appendf(nil,
 		`{"metadata":{"name":"widgets.demo.example.com","uid":"m"},"spec":{"generation":2,"resource":{"group":"demo.example.com","resource":"widgets"}},`+
 			`"status":{"completedGeneration":%d,"resourceVersion":"%d","storageVersionHash":%q,"progress":{"failed":%d}}}`, generation, baseline, hash, failed)}
+}
+
+// failed is a StorageVersionMigration whose run has failed because of objects, some of which are named.
+func failed(baseline, count int, hash string, names ...string) Change {
+	var failures []string
+	for _, name := range names {
+		failures = append(failures, fmt.Sprintf(`{"namespace":"default","name":%q,"reason":"WouldLoseFields"}`, name))
+	}
+	return Change{Key: request, Value: fmt.Appendf(nil,
+		`{"metadata":{"name":"widgets.demo.example.com","uid":"m"},"spec":{"generation":2,"resource":{"group":"demo.example.com","resource":"widgets"}},`+
+			`"status":{"resourceVersion":"%d","storageVersionHash":%q,"progress":{"failed":%d},"failures":[%s],`+
+			`"conditions":[{"type":"Failed","status":"True","reason":"ObjectsFailed"}]}}`,
+		baseline, hash, count, strings.Join(failures, ","))}
+}
+
+// colourless is a widget without the field color.
+func colourless(name, apiVersion, uid, stamp string) Change {
+	c := widget(name, apiVersion, uid, stamp, "red")
+	c.Value = []byte(strings.Replace(string(c.Value), `"color":"red"`, "", 1))
+	return c
 }
 
 func TestTheJudge(t *testing.T) {
@@ -176,6 +198,35 @@ func TestTheJudge(t *testing.T) {
 			want: []string{"I4 violated"}},
 		"every generation is judged": {changes: []Change{succeeded(1, 10, 2, h1), succeeded(2, 10, 2, h1)},
 			want: []string{"I4 violated", "I4 violated"}},
+		"a rewrite that drops a field": {changes: []Change{colourless("a", v1, "ua", "0")},
+			want: []string{"lost are [spec.color]"}},
+		"a rewrite that drops a field while a new CustomResourceDefinition settles": {
+			world: world{settling: true}, changes: []Change{colourless("a", v1, "ua", "0")}},
+		"a rewrite that changes a value while a new CustomResourceDefinition settles": {
+			world: world{settling: true}, changes: []Change{widget("a", v1, "ua", "0", "blue")},
+			want: []string{"I3 violated: [content]"}},
+		"a writer that drops a field": {changes: []Change{colourless("a", v1, "ua", "1")}},
+		"a failed run that names the object which it left alone": {
+			changes: []Change{defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, h1),
+				widget("a", v2, "ua", "0", "red"), failed(12, 1, h2, "b")},
+		},
+		"a failed run that names another object": {
+			changes: []Change{defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, h1),
+				widget("a", v2, "ua", "0", "red"), failed(12, 1, h2, "a")},
+			want: []string{`not named is "` + key("b")},
+		},
+		"a failed run that did not count every object": {
+			changes: []Change{defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, h1), failed(12, 1, h2)},
+			want:    []string{"counts 1 failures and names 0, and etcd holds 2 older objects"},
+		},
+		"a failed run whose list is full": {
+			changes: []Change{defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, h1), failed(12, 2, h2, "b")},
+		},
+		"one failure is judged once": {
+			changes: []Change{defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, h1), failed(12, 0, h2),
+				failed(12, 0, h2)},
+			want: []string{"I4 violated"},
+		},
 		"a record that is no record": {changes: []Change{{Key: state, Value: []byte("{")}},
 			want: []string{"cannot be decoded"}},
 		"a deleted record says nothing": {changes: []Change{{Key: state}, widget("a", v2, "ua", "0", "red")}},
@@ -260,6 +311,23 @@ func TestWhatWasJudgedIsCounted(t *testing.T) {
 	want := Counts{Changes: 2, Rewritten: 1, Looks: 6, Telling: 6, Migrated: 2, Mixed: 1, Trims: 2, Successes: 2}
 	if j.Counts != want || j.Objects() != 2 {
 		t.Errorf("%d objects and %+v, want 2 and %+v", j.Objects(), j.Counts, want)
+	}
+}
+
+func TestWhatWasSparedIsCounted(t *testing.T) {
+	j := New(&world{settling: true}, widgets)
+	j.Begin([]Change{defined("d", 1, "v1", "v2"), widget("a", v1, "ua", "0", "red"), widget("b", v1, "ub", "0", "red"),
+		recorded(morning, "d", 1, false, h2, h1)})
+	for i, c := range []Change{colourless("b", v2, "ub", "0"), failed(12, 1, h2, "a"), failed(12, 1, h2, "a"),
+		failed(13, 1, h2, "a")} {
+		c.Revision = int64(11 + i)
+		if v := j.Apply([]Change{c}); len(v) > 0 {
+			t.Error(v)
+		}
+	}
+	want := Counts{Changes: 1, Looks: 1, Telling: 1, Mixed: 1, Failures: 2, Spared: 2, Raced: 1}
+	if j.Counts != want {
+		t.Errorf("counted are %+v, want %+v", j.Counts, want)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +65,64 @@ func (j *Judge) success(m migration) (violations []string) {
 	return violations
 }
 
+// failure judges a run that has failed because of objects (I4): every object that is older than its baseline and in
+// another version is counted, and named if the list has room for all. A failed run is started over, with a baseline of
+// its own.
+func (j *Judge) failure(m migration) (violations []string) {
+	status := m.Status
+	baseline, err := strconv.ParseInt(status.ResourceVersion, 10, 64)
+	if err != nil || !m.hasFailed() || j.failed[m.Metadata.UID] == status.ResourceVersion {
+		return nil
+	}
+	j.failed[m.Metadata.UID] = status.ResourceVersion
+	named := map[string]bool{}
+	for _, f := range status.Failures {
+		named[path.Join(f.Namespace, f.Name)] = true
+	}
+	for _, r := range j.resources {
+		if r.kind.Group != m.Spec.Resource.Group || r.kind.Plural != m.Spec.Resource.Resource {
+			continue
+		}
+		j.Failures++
+		for _, f := range status.Failures {
+			if f.Reason == wouldLoseFields {
+				j.Spared++
+			}
+		}
+		stale, unnamed := int64(0), ""
+		for key, o := range r.objects {
+			if o.Opaque || o.revision > baseline || r.kind.Hash(o.Version) == status.StorageVersionHash {
+				continue
+			}
+			stale++
+			if !named[strings.TrimPrefix(key, r.kind.Prefix)] && (unnamed == "" || key < unnamed) {
+				unnamed = key
+			}
+		}
+		room := status.Progress.Failed == int64(len(status.Failures))
+		if stale > status.Progress.Failed || room && unnamed != "" {
+			violations = append(violations, fmt.Sprintf("I4 violated: %s failed with %s and the baseline %d, counts %d "+
+				"failures and names %d, and etcd holds %d older objects in other versions; not named is %q",
+				m.Metadata.Name, status.StorageVersion, baseline, status.Progress.Failed, len(status.Failures), stale,
+				unnamed))
+		}
+	}
+	return violations
+}
+
+// wouldLoseFields is the reason of a failure that means that an object was left alone.
+const wouldLoseFields = "WouldLoseFields"
+
+// hasFailed reports whether the last run has tried every object, and some could not be rewritten.
+func (m *migration) hasFailed() bool {
+	for _, c := range m.Status.Conditions {
+		if c.Type == "Failed" && c.Status == "True" {
+			return c.Reason == "ObjectsFailed" || c.Reason == wouldLoseFields
+		}
+	}
+	return false
+}
+
 // Pending returns the keys of migrations that are requested and have not succeeded, sorted.
 func (j *Judge) Pending() []string { return slices.Sorted(maps.Keys(j.pending)) }
 
@@ -89,6 +148,16 @@ type migration struct {
 		Progress            struct {
 			Failed int64 `json:"failed"`
 		} `json:"progress"`
+		Failures []struct {
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+			Reason    string `json:"reason"`
+		} `json:"failures"`
+		Conditions []struct {
+			Type   string `json:"type"`
+			Status string `json:"status"`
+			Reason string `json:"reason"`
+		} `json:"conditions"`
 	} `json:"status"`
 }
 

@@ -19,7 +19,7 @@ import (
 type Kind string
 
 // The faults. Each is undone after Step.Hold: a process that was ended starts again, a connection that was cut works
-// again, a wrong clock is right again.
+// again, a wrong clock is right again. CustomResourceDefinitions stay as they are.
 const (
 	KillServer      Kind = "server-kill"    // SIGKILL for an API server
 	EndServer       Kind = "server-end"     // SIGTERM for an API server
@@ -31,6 +31,7 @@ const (
 	CutEtcd         Kind = "cut-etcd"       // no packet between one API server and etcd
 	CutServer       Kind = "cut-server"     // no packet from controllers and workers to one API server
 	MoveStorage     Kind = "crd-flip"       // the storage version of the CustomResourceDefinition moves
+	Reshape         Kind = "crd-shape"      // versions of the other CustomResourceDefinition get other fields
 	Recreate        Kind = "crd-recreate"   // the CustomResourceDefinition is deleted, and made again
 	DropNamespace   Kind = "namespace"      // a namespace with objects is deleted, and made again
 	MoveServerClock Kind = "server-clock"   // the clock of an API server is wrong by Step.By
@@ -59,8 +60,8 @@ const (
 // light faults come all the time.
 var (
 	ofServers = []Kind{KillServer, KillServer, EndServer, EndServer, SuspendServer}
-	ofData    = []Kind{MoveStorage, MoveStorage, MoveStorage, Recreate, DropNamespace, KillEtcd, SuspendEtcd,
-		Restore, RestoreBumped}
+	ofData    = []Kind{MoveStorage, MoveStorage, MoveStorage, Reshape, Reshape, Reshape, Recreate, DropNamespace,
+		KillEtcd, SuspendEtcd, Restore, RestoreBumped}
 	ofNetwork = []Kind{CutEtcd, CutServer, MoveServerClock}
 	ofKeys    = []Kind{RotateKey}
 	clocks    = []Kind{MoveServerClock, MoveControllerClock, MoveWorkerClock}

@@ -131,7 +131,7 @@ func planOf(o install.Options) ([]*unstructured.Unstructured, error) {
 	if !o.All() {
 		resources = []schema.GroupResource{{Group: groupMark, Resource: resourceMark}}
 	}
-	plan, err := install.Plan(o, resources)
+	plan, err := install.Plan(o, resources, nil)
 	if err != nil {
 		return nil, err
 	}

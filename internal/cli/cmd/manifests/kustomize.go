@@ -35,7 +35,7 @@ func kustomizations() (map[string]string, error) {
 		DiscoveryPeriod: trigger.DefaultPeriod,
 		Pace:            v1alpha1.Pace{MaxObjectsPerSecond: arg.DefaultRate, MaxInFlight: arg.DefaultInFlight},
 	}.Complete()
-	plan, err := install.Plan(o, install.Portable(o))
+	plan, err := install.Plan(o, install.Portable(o), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,246 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pruning
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Rule tells which fields of one object a rewrite would drop. It is safe for concurrent use.
+//
+// The managedFields of an object name its fields, in the versions in which clients wrote them. A field that one of the
+// schemas on the way from etcd back to etcd does not keep is lost. Where managedFields cannot tell, the object counts as
+// losing the field only if the schemas show that a loss is possible at all: between the version in which it may be
+// stored and the versions on the way.
+type Rule struct {
+	group    string
+	accepted []string
+	// routes are by version: what happens to an object that was written in it.
+	routes map[string]route
+	// other is the route of versions that the CRD does not have any more.
+	other route
+	// unowned are the losses that an object without managedFields may suffer.
+	unowned []string
+
+	mu    sync.Mutex
+	seed  maphash.Seed
+	known map[uint64][]string
+}
+
+// route is what happens to an object that was written in one version.
+type route struct {
+	// schema is that of the version, or nil if the CRD does not have it any more.
+	schema *Schema
+	// stations are the schemas that the object has to pass.
+	stations []*Schema
+	// always are the fields that every object of this version may have and would lose, because the API server itself
+	// sets them.
+	always []string
+}
+
+// maxKnown bounds how many managedFields entries the rule remembers (I6). Objects of one client mostly have the same
+// entry, so each is looked at once.
+const maxKnown = 1024
+
+// NewRule returns the rule for rewrites at an endpoint, which is one of the CRD's versions. accepted are fields that may
+// be lost, with all fields below them, in the form of Path.String; "*" stands for all.
+func NewRule(c *CRD, endpoint string, accepted []string) *Rule {
+	r := &Rule{group: c.Group, accepted: accepted, seed: maphash.MakeSeed(), routes: map[string]route{}}
+	var targets []*Schema
+	storage := c.Storage()
+	if storage != nil {
+		targets = append(targets, storage.Schema)
+	}
+	crossing := storage == nil || endpoint != storage.Name
+	if at := c.Version(endpoint); at != nil && crossing {
+		targets = append(targets, at.Schema)
+	}
+	for _, v := range c.Versions {
+		way := route{schema: v.Schema, stations: []*Schema{v.Schema}}
+		for _, to := range targets {
+			if to != v.Schema && (!c.Webhook || crossing || v.Schema.NarrowsTo(to)) {
+				way.stations = append(way.stations, to)
+			}
+		}
+		for _, to := range way.stations[1:] {
+			for _, l := range v.Schema.Lost(to) {
+				if name := l.Path.String(); !l.Refused && !r.accepts(name) {
+					r.unowned = append(r.unowned, name)
+					if l.Defaulted {
+						way.always = append(way.always, name)
+					}
+				}
+			}
+		}
+		r.routes[v.Name] = way
+	}
+	r.other = route{stations: targets}
+	slices.Sort(r.unowned)
+	r.unowned = slices.Compact(r.unowned)
+	return r
+}
+
+// NarrowsTo reports whether another schema has less than s and nothing more: then a conversion webhook has no field into
+// which it could move what the other schema lacks. Where the other schema has fields of its own, the webhook is trusted
+// to move the values, as for every other request.
+func (s *Schema) NarrowsTo(to *Schema) bool { return len(s.Lost(to)) > 0 && len(to.Lost(s)) == 0 }
+
+// Lossless reports whether no object can lose a field, whatever its managedFields say: every schema on the way keeps
+// every field.
+func (r *Rule) Lossless() bool {
+	for _, way := range r.routes {
+		for _, s := range way.stations {
+			if !s.root().whole {
+				return false
+			}
+		}
+	}
+	return len(r.routes) > 0
+}
+
+// Lost returns the fields that an object with these managedFields would lose, sorted. A field that it may have, and of
+// which its managedFields do not say so, is among them.
+func (r *Rule) Lost(entries []metav1.ManagedFieldsEntry) (fields []string) {
+	silent := true
+	for i := range entries {
+		if entries[i].FieldsV1 == nil {
+			continue
+		}
+		silent = false
+		fields = append(fields, r.ofEntry(entries[i].APIVersion, entries[i].FieldsV1.GetRawString())...)
+	}
+	if silent {
+		return r.unowned
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	slices.Sort(fields)
+	return slices.Compact(fields)
+}
+
+// ofEntry returns what one entry shows, from memory if it was seen before.
+func (r *Rule) ofEntry(apiVersion, fields string) []string {
+	var h maphash.Hash
+	h.SetSeed(r.seed)
+	h.WriteString(apiVersion)
+	h.WriteByte(0)
+	h.WriteString(fields)
+	key := h.Sum64()
+	r.mu.Lock()
+	lost, ok := r.known[key]
+	r.mu.Unlock()
+	if ok {
+		return lost
+	}
+	lost = r.judge(apiVersion, fields)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.known) >= maxKnown || r.known == nil {
+		r.known = make(map[uint64][]string)
+	}
+	r.known[key] = lost
+	return lost
+}
+
+// judge compares the fields of an entry with the schemas on the way of its version.
+func (r *Rule) judge(apiVersion, fields string) []string {
+	version, ours := strings.CutPrefix(apiVersion, r.group+"/")
+	way, ok := r.routes[version]
+	if !ours || !ok {
+		way = r.other
+	}
+	var owned map[string]json.RawMessage
+	if json.Unmarshal([]byte(fields), &owned) != nil {
+		return r.unowned // it shows nothing
+	}
+	found := map[string]bool{}
+	for _, name := range way.always {
+		found[name] = true
+	}
+	from := place{}
+	if way.schema != nil {
+		from = way.schema.root()
+	}
+	for _, to := range way.stations {
+		walk(owned, from, to.root(), nil, found)
+	}
+	maps.DeleteFunc(found, func(name string, _ bool) bool { return r.accepts(name) })
+	if len(found) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// maxDepth bounds how deep managedFields are followed. Clients can write them as they like.
+const maxDepth = 200
+
+// walk follows owned fields, in the format FieldsV1, through a schema, and adds those that it drops. Below a field that
+// is owned as a whole, the schema from says what there may be.
+func walk(owned map[string]json.RawMessage, from, to place, path Path, lostFields map[string]bool) {
+	if to.whole {
+		return
+	}
+	if len(path) > maxDepth {
+		lostFields[path.String()] = true // a client made this up, and each level costs
+		return
+	}
+	for key, raw := range owned {
+		if key == "." {
+			continue
+		}
+		var before, after place
+		var inner Path
+		if name, isField := strings.CutPrefix(key, "f:"); isField {
+			inner = path.to(name)
+			var kept bool
+			before, _ = from.field(name)
+			if after, kept = to.field(name); !kept {
+				lostFields[inner.String()] = true
+				continue
+			}
+		} else { // an item of a list
+			inner = path.to(Each)
+			before, after = from.item(), to.item()
+		}
+		var below map[string]json.RawMessage
+		if json.Unmarshal(raw, &below) != nil || len(below) == 0 {
+			for _, l := range lost(before, after, inner, false) {
+				if !l.Refused {
+					lostFields[l.Path.String()] = true
+				}
+			}
+			continue
+		}
+		walk(below, before, after, inner, lostFields)
+	}
+}
+
+// accepts reports whether a field may be lost.
+func (r *Rule) accepts(field string) bool {
+	return slices.ContainsFunc(r.accepted, func(a string) bool {
+		rest, below := strings.CutPrefix(field, a)
+		return a == "*" || below && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	})
+}
+
+// maxNamed is how many fields a message names.
+const maxNamed = 5
+
+// Describe returns the fields for a message.
+func Describe(fields []string) string {
+	text := strings.Join(fields[:min(maxNamed, len(fields))], ", ")
+	if more := len(fields) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package content
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Loss is a field that objects in one folder of etcd have lost.
+type Loss struct {
+	// Key is that of the first object, Revision that of the write, and Count the number of writes that lost the field.
+	Key      string
+	Revision int64
+	Count    int
+	// Path is that of the field, in the words of Lost.
+	Path string
+}
+
+func (l Loss) String() string {
+	return fmt.Sprintf("%s lost %s at revision %d, in %d such writes", l.Key, l.Path, l.Revision, l.Count)
+}
+
+// place is what losses are counted by.
+type place struct{ folder, path string }
+
+// maxPlaces bounds the memory of a Watch.
+const maxPlaces = 100
+
+// Watch applies Lost to every write to an etcd that its client reaches, from Begin on. It keeps a bounded number of
+// losses and no objects. Its methods may not be called concurrently.
+type Watch struct {
+	client *clientv3.Client
+	next   int64 // the first revision that was not compared
+	losses map[place]*Loss
+
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+}
+
+// NewWatch returns a watch that has not begun.
+func NewWatch(client *clientv3.Client) *Watch {
+	return &Watch{client: client, losses: map[place]*Loss{}}
+}
+
+// Begin compares writes from a revision on, until End. etcd may end and start again meanwhile, on the same data.
+func (w *Watch) Begin(ctx context.Context, revision int64) {
+	w.next = revision
+	ctx, w.cancel = context.WithCancel(ctx)
+	w.work.Go(func() { _ = w.follow(ctx, math.MaxInt64) }) // ends with the context
+}
+
+// everything is the range of all keys of the API servers, and of mark.
+const everything, mark = "/", "/testbed/compared"
+
+// End compares everything that was written before it was called. It writes one key.
+func (w *Watch) End(ctx context.Context) error {
+	w.Stop()
+	written, err := w.client.Put(ctx, mark, "")
+	if err == nil {
+		err = w.follow(ctx, written.Header.Revision)
+	}
+	if err != nil {
+		return fmt.Errorf("compare the contents of etcd: %w", err)
+	}
+	return nil
+}
+
+// Stop ends the comparison wherever it is.
+func (w *Watch) Stop() {
+	if w.cancel != nil {
+		w.cancel()
+	}
+	w.work.Wait()
+}
+
+// Next returns the revision at which to go on after End.
+func (w *Watch) Next() int64 { return w.next }
+
+// Losses returns what was lost until End, sorted by key and path.
+func (w *Watch) Losses() []Loss {
+	var all []Loss
+	for _, l := range w.losses {
+		all = append(all, *l)
+	}
+	slices.SortFunc(all, func(a, b Loss) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Path, b.Path))
+	})
+	return all
+}
+
+// follow compares every write up to a revision. A watch that breaks begins again where it broke. Writes that were
+// compacted away meanwhile are not compared.
+func (w *Watch) follow(ctx context.Context, until int64) error {
+	for w.next <= until {
+		watching, cancel := context.WithCancel(ctx)
+		for answer := range w.client.Watch(watching, everything, clientv3.WithPrefix(), clientv3.WithPrevKV(),
+			clientv3.WithFragment(), clientv3.WithRev(w.next)) {
+			if errors.Is(answer.Err(), rpctypes.ErrCompacted) {
+				w.next = max(w.next, answer.CompactRevision)
+			}
+			w.compare(answer.Events)
+			if w.next > until {
+				break
+			}
+		}
+		cancel()
+		if w.next <= until && !pause(ctx, 50*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// pause waits, and reports whether the context lasts.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (w *Watch) compare(events []*clientv3.Event) {
+	for _, e := range events {
+		w.next = e.Kv.ModRevision + 1
+		if !e.IsModify() || e.PrevKv == nil {
+			continue
+		}
+		key := string(e.Kv.Key)
+		for _, lost := range Lost(e.PrevKv.Value, e.Kv.Value) {
+			at := place{path.Dir(key), lost}
+			if w.losses[at] == nil && len(w.losses) < maxPlaces {
+				w.losses[at] = &Loss{Key: key, Revision: e.Kv.ModRevision, Path: lost}
+			}
+			if l := w.losses[at]; l != nil {
+				l.Count++
+			}
+		}
+	}
+}
