@@ -11,6 +11,7 @@ import (
 	"math"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,7 +39,8 @@ type place struct{ folder, path string }
 // maxPlaces bounds the memory of a Watch.
 const maxPlaces = 100
 
-// Watch applies Lost to every write to an etcd that its client reaches, from Begin on. It keeps a bounded number of
+// Watch applies Lost to every write of a custom resource to an etcd that its client reaches, from Begin on. Built-in
+// types have no schema that drops fields, and API servers write some of them without managedFields. It keeps a bounded number of
 // losses and no objects. Its methods may not be called concurrently.
 type Watch struct {
 	client *clientv3.Client
@@ -133,6 +135,13 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// isCustom reports whether a key is that of a custom resource, or of an aggregated API server: /registry/GROUP/PLURAL/…
+func isCustom(key string) bool {
+	parts := strings.Split(key, "/")
+	return len(parts) > 3 && strings.Contains(parts[2], ".") &&
+		!slices.Contains([]string{"apiextensions.k8s.io", "apiregistration.k8s.io"}, parts[2])
+}
+
 func (w *Watch) compare(events []*clientv3.Event) {
 	for _, e := range events {
 		w.next = e.Kv.ModRevision + 1
@@ -140,6 +149,9 @@ func (w *Watch) compare(events []*clientv3.Event) {
 			continue
 		}
 		key := string(e.Kv.Key)
+		if !isCustom(key) {
+			continue
+		}
 		for _, lost := range Lost(e.PrevKv.Value, e.Kv.Value) {
 			at := place{path.Dir(key), lost}
 			if w.losses[at] == nil && len(w.losses) < maxPlaces {
