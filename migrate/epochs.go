@@ -285,7 +285,7 @@ func (s *Sweep) linger(ctx context.Context, epoch Epoch, over error) {
 	ctx, release := s.untilStopped(ctx)
 	defer release()
 	end := s.position().at
-	if errors.Is(over, errBeganAgain) || end.Sub(s.lastLook()) > clockError {
+	if !told(epoch) && (errors.Is(over, errBeganAgain) || end.Sub(s.lastLook()) > clockError) {
 		return
 	}
 	s.wait("for what was written last to be confirmed")
@@ -299,7 +299,7 @@ func (s *Sweep) linger(ctx context.Context, epoch Epoch, over error) {
 		case err != nil && before.at.Sub(end) > 2*s.grace(), errors.Is(err, ErrDisagreement), ctx.Err() != nil:
 			return
 		case err != nil && !(errors.Is(err, ErrSilent) && s.identified(now)):
-		case !began.IsZero() && now.began().After(began.Add(clockError)):
+		case !told(epoch) && !began.IsZero() && now.began().After(began.Add(clockError)):
 			return
 		case !epoch.lostServers(now) || !s.identified(now) || !s.confirmTrail(before, true) ||
 			before.at.Sub(end) >= s.grace():

@@ -95,7 +95,7 @@ func NewRule(c *CRD, endpoint string, accepted []string) *Rule {
 //
 // What s keeps without naming it shows nothing about what objects have.
 func (s *Schema) NarrowsTo(to *Schema) bool {
-	named := func(l Loss) bool { return l.Path[len(l.Path)-1] != Any }
+	named := func(l Loss) bool { return len(l.Path) == 0 || l.Path[len(l.Path)-1] != Any }
 	return slices.ContainsFunc(s.Lost(to), named) && len(to.Lost(s)) == 0
 }
 
