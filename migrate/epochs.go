@@ -245,8 +245,8 @@ func (s *Sweep) look(ctx context.Context, epoch Epoch) (Evidence, error) {
 
 // beganAgain reports whether a look sees another epoch with the identity of the pass's epoch: one that can have begun
 // after the pass did (I2). For a custom resource that changes nothing: whichever server came and went, the CRD told it
-// what to write, and its generation is part of the identity. A look with weaker evidence than the pass has cannot tell when its epoch began, and says that
-// it was at the latest now. A dry run proves nothing, and need not start over.
+// what to write, and its generation is part of the identity. A look with weaker evidence than the pass has cannot tell
+// when its epoch began, and says that it was at the latest now. A dry run proves nothing, and need not start over.
 func (s *Sweep) beganAgain(epoch, now Epoch) bool {
 	return !told(epoch) && now.Evidence >= min(epoch.Evidence, Observed) && now.began().After(s.began) &&
 		!s.options.DryRun
