@@ -25,7 +25,7 @@ func TestAnEpochThatBeganAgainUnderTheSameIdentityIsOver(t *testing.T) {
 		"in the middle of the pass": {patches: n / 2, change: since, restart: true},
 		"after the last write":      {patches: n, after: leaseGrace / 2, change: since, restart: true},
 		"and may still be leaving":  {patches: n / 2, change: leaving, restart: true},
-		"of a custom resource": {patches: n / 2, restart: true, change: func(e Epoch, moved time.Time) Epoch {
+		"not of a custom resource, whose CRD is the same": {patches: n / 2, change: func(e Epoch, moved time.Time) Epoch {
 			e.CRDUID, e.CRDGeneration = "uid", 3
 			return since(e, moved)
 		}},

@@ -244,10 +244,12 @@ func (s *Sweep) look(ctx context.Context, epoch Epoch) (Evidence, error) {
 }
 
 // beganAgain reports whether a look sees another epoch with the identity of the pass's epoch: one that can have begun
-// after the pass did (I2). A look with weaker evidence than the pass has cannot tell when its epoch began, and says that
-// it was at the latest now. A dry run proves nothing, and need not start over.
+// after the pass did (I2). For a custom resource that changes nothing: whichever server came and went, the CRD told it
+// what to write, and its generation is part of the identity. A look with weaker evidence than the pass has cannot tell
+// when its epoch began, and says that it was at the latest now. A dry run proves nothing, and need not start over.
 func (s *Sweep) beganAgain(epoch, now Epoch) bool {
-	return now.Evidence >= min(epoch.Evidence, Observed) && now.began().After(s.began) && !s.options.DryRun
+	return !told(epoch) && now.Evidence >= min(epoch.Evidence, Observed) && now.began().After(s.began) &&
+		!s.options.DryRun
 }
 
 // identified reports whether an epoch identifies the processes that write by Leases, which show every process.
@@ -283,7 +285,7 @@ func (s *Sweep) linger(ctx context.Context, epoch Epoch, over error) {
 	ctx, release := s.untilStopped(ctx)
 	defer release()
 	end := s.position().at
-	if errors.Is(over, errBeganAgain) || end.Sub(s.lastLook()) > clockError {
+	if !told(epoch) && (errors.Is(over, errBeganAgain) || end.Sub(s.lastLook()) > clockError) {
 		return
 	}
 	s.wait("for what was written last to be confirmed")
@@ -297,7 +299,7 @@ func (s *Sweep) linger(ctx context.Context, epoch Epoch, over error) {
 		case err != nil && before.at.Sub(end) > 2*s.grace(), errors.Is(err, ErrDisagreement), ctx.Err() != nil:
 			return
 		case err != nil && !(errors.Is(err, ErrSilent) && s.identified(now)):
-		case !began.IsZero() && now.began().After(began.Add(clockError)):
+		case !told(epoch) && !began.IsZero() && now.began().After(began.Add(clockError)):
 			return
 		case !epoch.lostServers(now) || !s.identified(now) || !s.confirmTrail(before, true) ||
 			before.at.Sub(end) >= s.grace():

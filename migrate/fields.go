@@ -26,10 +26,10 @@ func (e *fieldLossError) Error() string {
 
 // failed returns the error about the objects that could not be rewritten, or nil if there are none.
 func (s *Sweep) failed() error {
-	switch c := s.state.Counts; {
-	case c.Failed == 0:
+	switch c := s.state.Counts; c.Failed {
+	case 0:
 		return nil
-	case c.Failed == c.WouldLoseFields:
+	case c.WouldLoseFields:
 		return fmt.Errorf("%w: %d", ErrWouldLoseFields, c.Failed)
 	default:
 		return fmt.Errorf("%w: %d", ErrObjectsFailed, c.Failed)

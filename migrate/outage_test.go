@@ -17,7 +17,7 @@ const webhookAway = `conversion webhook for demo.example.com/v1, Kind=Widget fai
 
 // A component that does not answer must not keep a run, and the turn of others, for as long as it has objects (I5).
 func TestAnOutageEndsTheRunAndTheNextOneGoesOn(t *testing.T) {
-	const n = 300
+	const n = 400
 	number := func(name string) int {
 		i, _ := strconv.Atoi(strings.TrimPrefix(name, "o"))
 		return i

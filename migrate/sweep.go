@@ -92,7 +92,6 @@ type Sweep struct {
 	state      checkpoint    // after the last finished page
 	live       Counts        // of the page that is being written
 	silent     silence
-	hindrance  Failure    // the last one
 	trail      []position // newest resourceVersions that are not confirmed yet
 	candidate  witness    // the newest object that was rewritten, or seen to be current
 	verified   int64

@@ -320,8 +320,8 @@ func before(t *testing.T) fs.FS {
 		text := strings.ReplaceAll(string(patterns.ReplaceAll(raw, nil)), tokenLength, "maxLength: 65536\n")
 		older[name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	if removed != 14 {
-		t.Fatalf("found %d rules to remove, want 14", removed)
+	if removed != 15 {
+		t.Fatalf("found %d rules to remove, want 15", removed)
 	}
 	return older
 }

@@ -51,17 +51,18 @@ func newMigrateCommand(env *environment) *cobra.Command {
 an older one.
 
 migrate sends an empty patch for each object: the API server reads the object and stores it again. Nothing is created,
-deleted or edited. An object that would lose fields, because the schema under which it would be stored does not have
-them, is left alone and named; --accept-field-loss=spec.size accepts that this field is lost. Before the first write, the API servers must have agreed on one version for the settle time, and the same
-servers must agree on it after the last write. The evidence says what that proves: Observed means that every API server was
-asked; Sampled means that only a load-balanced address was, which proves nothing unless --min-evidence=sampled. After the
-proof, migrate prunes status.storedVersions of the CustomResourceDefinition to the storage version. If kube-migrator is
-installed and you may patch storagestates/status, it records the proof in the StorageState of the resource; the report says
-whether it did, or why not.
+deleted or edited. An object that would lose fields, because the schema under which it would be stored does not have them,
+is left alone and named; --accept-field-loss=spec.size accepts that this field is lost. Before the first write, the API
+servers must have agreed on one version for the settle time, and the same servers must agree on it after the last write. The
+evidence says what that proves: Observed means that every API server was asked; Sampled means that only a load-balanced
+address was, which proves nothing unless --min-evidence=sampled. After the proof, migrate prunes status.storedVersions of
+the CustomResourceDefinition to the storage version. If kube-migrator is installed and you may patch storagestates/status,
+it records the proof in the StorageState of the resource; the report says whether it did, or why not.
 
 RESOURCE is what kubectl accepts: widgets, widgets.demo.example.com, widgets.v2.demo.example.com. Custom resources are
-rewritten at their storage version if it is served, whatever version is named. --all and --include skip a resource if its StorageState says that all of it is stored in the current version. No StorageState records a rotated
-encryption key: add --force after a rotation.
+rewritten at their storage version if it is served, whatever version is named. --all and --include skip a resource if its
+StorageState says that all of it is stored in the current version. No StorageState records a rotated encryption key: add
+--force after a rotation.
 
 Within the default bounds of --max-rate and --max-in-flight, other clients of the API server hardly notice a migration.
 With --max-rate=0 --max-in-flight=0 it is as fast as the API server can take: the number of requests in flight follows

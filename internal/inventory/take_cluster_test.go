@@ -130,7 +130,7 @@ func TestTheInventoryOfARealCluster(t *testing.T) {
 		if r.CRD == nil || r.CRD.UID == "" {
 			t.Fatalf("CRD: %+v", r.CRD)
 		}
-		want.UID = r.CRD.UID
+		want.UID, want.ResourceVersion = r.CRD.UID, r.CRD.ResourceVersion
 		if diff := cmp.Diff(want, r.CRD); diff != "" {
 			t.Errorf("CRD (-want +got):\n%s", diff)
 		}

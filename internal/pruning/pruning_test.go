@@ -95,6 +95,8 @@ func TestAnObjectLosesWhatASchemaOnItsWayDoesNotKeep(t *testing.T) {
 			versions: []string{"v1: " + bothA, "v2: " + otherC}, entries: []string{`v1 {"f:a":{},"f:b":{}}`}},
 		"a webhook converts, and the storage version has only less": {webhook: true,
 			versions: []string{"v1: " + bothA, "v2: " + onlyA}, entries: []string{`v1 {"f:a":{},"f:b":{}}`}, want: []string{"spec.b"}},
+		"a webhook converts from a version that names no field": {webhook: true,
+			versions: []string{"v1: " + open, "v2: " + onlyA}, entries: []string{`v1 {"f:a":{},"f:b":{}}`}},
 		"a webhook converts, and the schema of the storage version became narrower": {webhook: true,
 			versions: []string{"v1: " + bothA, "v2: " + otherC}, entries: []string{`v2 {"f:d":{}}`}, want: []string{"spec.d"}},
 		"a webhook converts, and the schema of the other version became narrower": {webhook: true,

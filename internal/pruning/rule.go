@@ -92,7 +92,12 @@ func NewRule(c *CRD, endpoint string, accepted []string) *Rule {
 // NarrowsTo reports whether another schema has less than s and nothing more: then a conversion webhook has no field into
 // which it could move what the other schema lacks. Where the other schema has fields of its own, the webhook is trusted
 // to move the values, as for every other request.
-func (s *Schema) NarrowsTo(to *Schema) bool { return len(s.Lost(to)) > 0 && len(to.Lost(s)) == 0 }
+//
+// What s keeps without naming it shows nothing about what objects have.
+func (s *Schema) NarrowsTo(to *Schema) bool {
+	named := func(l Loss) bool { return len(l.Path) == 0 || l.Path[len(l.Path)-1] != Any }
+	return slices.ContainsFunc(s.Lost(to), named) && len(to.Lost(s)) == 0
+}
 
 // Lossless reports whether no object can lose a field, whatever its managedFields say: every schema on the way keeps
 // every field.

@@ -4,6 +4,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -122,7 +123,8 @@ func (c *Cluster) compareContents() {
 type loss struct{ prefix, path, reason string }
 
 // Loses declares that objects below a prefix in etcd lose a field, such as "spec.hosts[].port", and why this is right
-// in this test. CheckInvariants reports every other loss, and a declared one that has not happened.
+// in this test. Without a path, they may lose any field. CheckInvariants reports every other loss, and a declared one
+// that has not happened.
 func (c *Cluster) Loses(prefix, path, reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,7 +146,7 @@ func (c *Cluster) checkContents(ctx context.Context) (violations []error) {
 		}
 		for _, l := range e.contents.Losses() {
 			i := slices.IndexFunc(declared,
-				func(d loss) bool { return strings.HasPrefix(l.Key, d.prefix) && l.Path == d.path })
+				func(d loss) bool { return strings.HasPrefix(l.Key, d.prefix) && (d.path == "" || d.path == l.Path) })
 			if i < 0 {
 				violations = append(violations, fmt.Errorf("I3 violated: %v, and no client has changed the object", l))
 			} else {
@@ -156,7 +158,7 @@ func (c *Cluster) checkContents(ctx context.Context) (violations []error) {
 	for i, d := range declared {
 		if !happened[i] {
 			violations = append(violations, fmt.Errorf("no object below %s has lost %s, although the test declares "+
-				"it: %s", d.prefix, d.path, d.reason))
+				"it: %s", d.prefix, cmp.Or(d.path, "a field"), d.reason))
 		}
 	}
 	return violations

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"path"
 	"strings"
 
 	"k8s.io/client-go/rest"
@@ -70,6 +71,7 @@ func (g *guarded) rewriteAtTheStorageVersion(worker rest.Interface) {
 		g.Fatal(err)
 	}
 	eventually(g.T, "the version follows", func() bool { return g.rewriteKeeper(worker, "v2") == guard })
+	g.cluster.Loses(path.Dir(path.Dir(keepersInEtcd))+"/", "b", "the storage version lacks it, and the test sends the patch")
 	if outcome := g.rewriteKeeper(worker, "v1"); outcome != passes {
 		g.Errorf("a rewrite at the new storage version: %s, want %s", outcome, passes)
 	}

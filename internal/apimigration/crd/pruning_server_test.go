@@ -122,6 +122,7 @@ func (s *server) rewrites(d *CRD, body []byte, folder, key string) map[string]an
 func TestLossByPruningIsWhatARealServerDoesToStoredObjects(t *testing.T) {
 	cluster := testbed.New(t, testbed.Options{})
 	const folder, key = "/apis/example.com/v1/things", "/registry/example.com/things/one"
+	cluster.Loses(key, "", "what the server drops is what the test looks at")
 	for name, test := range pruningCases {
 		t.Run(name, func(t *testing.T) {
 			s := &server{t: t, cluster: cluster}

@@ -41,7 +41,8 @@ func Unrecorded(m *v1alpha1.StorageVersionMigration, s *v1alpha1.StorageStateSta
 		return false, "" // it belongs to another program or to an older controller
 	}
 	refused := ledger.Finished(recorded(s), []ledger.Proof{*proof}, ledger.Collection{}).Refused
-	looked := s.LastHeartbeatTime.After(m.Status.Progress.CompletionTime.Time)
+	completed := m.Status.Progress.CompletionTime
+	looked := !completed.IsZero() && s.LastHeartbeatTime.After(completed.Time)
 	switch {
 	case refused == "":
 		return false, ""

@@ -11,6 +11,7 @@ import (
 	"math"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,12 +39,16 @@ type place struct{ folder, path string }
 // maxPlaces bounds the memory of a Watch.
 const maxPlaces = 100
 
-// Watch applies Lost to every write to an etcd that its client reaches, from Begin on. It keeps a bounded number of
+// Watch applies Lost to every write of a custom resource to an etcd that its client reaches, from Begin on. Other
+// resources have no schema that drops fields: their fields may have another name in another version, and API servers
+// write some of them without managedFields. It keeps a bounded number of
 // losses and no objects. Its methods may not be called concurrently.
 type Watch struct {
 	client *clientv3.Client
 	next   int64 // the first revision that was not compared
 	losses map[place]*Loss
+	// defined are the names of all CRDs that there have been.
+	defined map[string]bool
 
 	cancel context.CancelFunc
 	work   sync.WaitGroup
@@ -51,7 +56,7 @@ type Watch struct {
 
 // NewWatch returns a watch that has not begun.
 func NewWatch(client *clientv3.Client) *Watch {
-	return &Watch{client: client, losses: map[place]*Loss{}}
+	return &Watch{client: client, losses: map[place]*Loss{}, defined: map[string]bool{}}
 }
 
 // Begin compares writes from a revision on, until End. etcd may end and start again meanwhile, on the same data.
@@ -133,13 +138,29 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+const (
+	// crds is followed by the name of a CRD, PLURAL.GROUP.
+	crds = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
+	// own is the group of kube-migrator's records, which it edits.
+	own = "migration.k8s.io"
+)
+
+// isCustom reports whether a key is that of a custom resource, /registry/GROUP/PLURAL/…, whose CRD the watch has seen.
+func (w *Watch) isCustom(key string) bool {
+	parts := strings.Split(key, "/")
+	return len(parts) > 3 && parts[2] != own && w.defined[parts[3]+"."+parts[2]]
+}
+
 func (w *Watch) compare(events []*clientv3.Event) {
 	for _, e := range events {
 		w.next = e.Kv.ModRevision + 1
-		if !e.IsModify() || e.PrevKv == nil {
+		key := string(e.Kv.Key)
+		if name, ok := strings.CutPrefix(key, crds); ok {
+			w.defined[name] = true
+		}
+		if !e.IsModify() || e.PrevKv == nil || !w.isCustom(key) {
 			continue
 		}
-		key := string(e.Kv.Key)
 		for _, lost := range Lost(e.PrevKv.Value, e.Kv.Value) {
 			at := place{path.Dir(key), lost}
 			if w.losses[at] == nil && len(w.losses) < maxPlaces {
