@@ -56,8 +56,14 @@ type Collector struct {
 	recorded func(resource schema.GroupResource, state string) bool
 	// empty is since when objects have been without entries.
 	empty observations
+	// found means that the last pass found an object.
+	found bool
 	log   *slog.Logger
 }
+
+// Idle reports whether the last call of Collect found no object. There is nothing to collect then until one is created,
+// so a caller that watches the objects may wait for that instead of the time that Collect has returned.
+func (c *Collector) Idle() bool { return !c.found }
 
 // NewCollector returns a Collector that sends its requests with config, which it does not change. It asks recorded
 // whether a migrator has recorded the versions in the StorageVersion of a resource, as they were in a state: the
@@ -87,6 +93,8 @@ func NewCollector(config *rest.Config, recorded func(resource schema.GroupResour
 func (c *Collector) Collect(ctx context.Context) (next time.Duration, err error) {
 	c.census.begin()
 	c.empty.forget()
+	c.found = true // until it is known
+	seen := false
 	query := url.Values{"limit": {objectsPerList}}
 	var failed []error
 	for {
@@ -97,6 +105,7 @@ func (c *Collector) Collect(ctx context.Context) (next time.Duration, err error)
 		if err := c.api.do(ctx, http.MethodGet, MigrationAPI.path(), query, nil, &list); err != nil {
 			return collectEvery, errors.Join(append(failed, fmt.Errorf("list StorageVersions: %w", err))...)
 		}
+		seen = seen || len(list.Items) > 0
 		for i := range list.Items {
 			if err := c.collect(ctx, &list.Items[i]); err != nil {
 				failed = append(failed, fmt.Errorf("collect garbage of StorageVersion %s: %w",
@@ -108,6 +117,7 @@ func (c *Collector) Collect(ctx context.Context) (next time.Duration, err error)
 		}
 		query.Set("continue", list.Metadata.Continue)
 	}
+	c.found = seen
 	if len(failed) > 0 {
 		return collectSoon, errors.Join(failed...)
 	}

@@ -47,6 +47,28 @@ const (
 	// migration of the resource takes. Absent: no permission was missing since the
 	// StorageState exists.
 	ConditionPermitted ConditionType = "Permitted"
+	// ConditionRolledBack is True while every API server is older than the newest
+	// release of Kubernetes that may have written objects of a built-in resource,
+	// and Unknown while only some are, or while one does not show its release. The
+	// controller requests no migration then, because a rewrite would drop the
+	// fields that only the newer release knows. Absent: nothing is held back.
+	ConditionRolledBack ConditionType = "RolledBack"
+)
+
+// StateBeforeRollback is the annotation of a StorageVersionMigration that the
+// controller has paused while the condition RolledBack of its resource is not
+// absent. Its value is the spec.state to which the controller returns later.
+const StateBeforeRollback = "migration.k8s.io/state-before-rollback"
+
+// Reasons of the condition RolledBack.
+const (
+	// ReasonOlderRelease means that all API servers are older than the newest
+	// release that may have written objects.
+	ReasonOlderRelease = "OlderRelease"
+	// ReasonMixedReleases means that some of them are.
+	ReasonMixedReleases = "MixedReleases"
+	// ReasonReleaseNotKnown means that an API server does not show its release.
+	ReasonReleaseNotKnown = "ReleaseNotKnown"
 )
 
 // Reasons of the condition AllEncodingVersionsEqual of a StorageState.

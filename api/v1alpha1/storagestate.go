@@ -28,7 +28,7 @@ const DefaultHeartbeatPeriod = 10 * time.Minute
 // +kubebuilder:resource:scope=Cluster,categories=kube-migrator
 // +kubebuilder:printcolumn:name="PERSISTED",type=string,JSONPath=`.status.persistedVersions`,description="Versions that stored objects may be encoded in"
 // +kubebuilder:printcolumn:name="CURRENT",type=string,JSONPath=`.status.currentVersion`,description="Version that the API servers encode in; empty while they disagree"
-// +kubebuilder:printcolumn:name="STATUS",type=string,JSONPath=`.status.state`,description="Migrated, or why not: NotMigrated, Unknown, Disagreed, Forbidden or Excluded"
+// +kubebuilder:printcolumn:name="STATUS",type=string,JSONPath=`.status.state`,description="Migrated, or why not: NotMigrated, Unknown, Disagreed, RolledBack, Forbidden or Excluded"
 // +kubebuilder:printcolumn:name="SEEN",type=date,JSONPath=`.status.lastHeartbeatTime`,description="How long ago the API servers were last asked"
 // +kubebuilder:printcolumn:name="EVIDENCE",type=string,JSONPath=`.status.evidence`,priority=1,description="How it is known that the API servers agree"
 // +kubebuilder:printcolumn:name="WHY",type=string,JSONPath=`.status.conditions[?(@.type=="Migrated")].message`,priority=1,description="Message of the condition Migrated"
@@ -85,8 +85,8 @@ type StorageStateSpec struct {
 type StoragePhase string
 
 // The values of StoragePhase. Where several apply, the first of Excluded,
-// Migrated, Forbidden, Disagreed, Unknown and NotMigrated is shown: the one
-// that a person has to resolve first.
+// Migrated, Forbidden, RolledBack, Disagreed, Unknown and NotMigrated is shown:
+// the one that a person has to resolve first.
 const (
 	// StoragePhaseExcluded means that the installation leaves the resource out.
 	StoragePhaseExcluded StoragePhase = "Excluded"
@@ -95,6 +95,9 @@ const (
 	StoragePhaseMigrated StoragePhase = "Migrated"
 	// StoragePhaseForbidden means that the worker lacks a permission.
 	StoragePhaseForbidden StoragePhase = "Forbidden"
+	// StoragePhaseRolledBack means that the API servers are older than a release
+	// that may have written objects.
+	StoragePhaseRolledBack StoragePhase = "RolledBack"
 	// StoragePhaseDisagreed means that the API servers encode the resource in
 	// different versions.
 	StoragePhaseDisagreed StoragePhase = "Disagreed"
@@ -112,6 +115,7 @@ type StorageStateStatus struct {
 	// State is one word for people: Migrated (every stored object is in the
 	// current version), or the reason why the resource is not migrated. Excluded:
 	// the installation leaves it out. Forbidden: the worker lacks a permission.
+	// RolledBack: the API servers are older than what may have written objects.
 	// Disagreed: the API servers encode it in different versions. Unknown: objects
 	// may be stored in versions that cannot be determined. NotMigrated: objects
 	// may be stored in other known versions. Where several apply, Excluded and
@@ -234,10 +238,17 @@ type StorageStateStatus struct {
 	// resources only, even after that object was deleted. Default: false.
 	// +optional
 	Requested bool `json:"requested,omitempty"`
+	// NewestRelease is the newest release of Kubernetes whose API servers may have
+	// written objects of a built-in resource, such as "1.37". Empty: none is known,
+	// or the resource is not built-in.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	NewestRelease string `json:"newestRelease,omitempty"`
 	// Conditions are AllEncodingVersionsEqual (all API servers encode the resource
-	// in one version), Migrated (every stored object is in the current version)
-	// and, where a permission of the worker is or was missing, Permitted (the
-	// worker may migrate the resource).
+	// in one version), Migrated (every stored object is in the current version);
+	// where a permission of the worker is or was missing, Permitted (the worker may
+	// migrate the resource); and, while nothing is rewritten because API servers are
+	// older than the newest release that may have written objects, RolledBack.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -6,7 +6,6 @@ package agreement
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -191,22 +190,16 @@ func (o *observed) release(address string, holders []string, get func(string) ([
 	if ok {
 		return known, nil
 	}
-	body, err := get("/version")
+	release, err := parseRelease(get(versionPath))
 	if err != nil {
 		return "", err
-	}
-	var info struct {
-		GitVersion string `json:"gitVersion"`
-	}
-	if err := json.Unmarshal(body, &info); err != nil {
-		return "", fmt.Errorf("decode version: %w", err)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if slices.Equal(o.holders, holders) {
-		o.versions[address] = info.GitVersion
+		o.versions[address] = release
 	}
-	return info.GitVersion, nil
+	return release, nil
 }
 
 // follow drops what was known about other processes.

@@ -39,6 +39,8 @@ type Round struct {
 	// Leaving means that API servers which are no longer listed still answer, or may still be serving. Look again soon
 	// to find out when they are gone.
 	Leaving bool
+	// Releases are the releases of the kube-apiservers that can write, such as "v1.37.0".
+	Releases Releases
 	// Views are sorted by group and then by plural name. A resource without a view is not stored, does not exist, or
 	// belongs to a group-version in Unread.
 	Views []View
@@ -67,7 +69,8 @@ func (o *Observer) Round(ctx context.Context) (*Round, error) {
 		o.forget()
 		return nil, fmt.Errorf("determine the storage versions of all resources: %w", err)
 	}
-	r := &Round{Started: begun, Ended: time.Now(), Moved: f.moved, Processes: f.leases.holders(), Leaving: f.leaving()}
+	r := &Round{Started: begun, Ended: time.Now(), Moved: f.moved, Processes: f.leases.holders(), Leaving: f.leaving(),
+		Releases: f.releases}
 	r.Views = o.views(f.all(), r.Ended)
 	for gv, i := range f.inquiries {
 		if i.err != nil {
@@ -90,6 +93,7 @@ type facts struct {
 	servicesAfter  map[schema.GroupVersion]*service
 	declarations   map[schema.GroupResource][]declaration
 	notPublishing  string
+	releases       Releases
 	inquiries      map[schema.GroupVersion]inquiry
 	// absent are the departed kube-apiservers that can still write, absentBehind the departed processes behind
 	// services.
@@ -142,6 +146,7 @@ func (o *Observer) gatherAll(ctx context.Context) (f facts, err error) {
 	if f.notPublishing = "no API server publishes StorageVersions"; len(f.declarations) > 0 {
 		f.notPublishing = o.observed.publishing(ctx, f.before, f.endpoints)
 	}
+	f.releases = o.releases(ctx, f.before, f.endpoints)
 	if f.servicesAfter = f.services; len(f.services) > 0 {
 		if f.servicesAfter, err = readServices(ctx, o.client, ""); err != nil {
 			return f, err

@@ -134,7 +134,7 @@ func (f *controllerFlags) check(command *cobra.Command) error {
 	arg.CompleteShutdownDelay(command, o.SettleTime, &o.ShutdownDelay)
 	f.trigger.ShutdownDelay = o.ShutdownDelay
 	o.InProcess = f.workers == workersInProcess
-	f.trigger.Paused = install.Paused
+	f.trigger.Paused, f.trigger.RollbackAccepted = install.Paused, install.RollbackAccepted
 	f.trigger.RecordOnly, f.trigger.Bootstrap = !f.autoTrigger, f.bootstrap == bootstrapAll
 	return nil
 }

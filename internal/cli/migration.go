@@ -76,6 +76,7 @@ func (env *environment) prepare(ctx context.Context, command *cobra.Command,
 	if resources, err = q.SpareCurrent(ctx, &f.selection, all, resources); err != nil {
 		return nil, nil, err
 	}
+	q.WarnRolledBack(ctx, all, resources)
 	for _, failure := range all.Failures {
 		fmt.Fprintf(env.Err, "Skipped: %s\n", failure)
 	}

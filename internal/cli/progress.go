@@ -360,7 +360,9 @@ func isWanted(m *v1alpha1.StorageVersionMigration) bool {
 func (o *observer) notePaused(p render.Progress) {
 	for _, r := range p.Resources {
 		paused := r.Run == upgrade.Paused
-		if paused && !o.announcedPause[r.Migration] {
+		if c := upgrade.RolledBack(r.Recorded); paused && c != nil && !o.announcedPause[r.Migration] {
+			fmt.Fprintf(o.env.Err, "%s is held back: %s\n", r.Migration, exit.OneLine(errors.New(c.Message)))
+		} else if paused && !o.announcedPause[r.Migration] {
 			fmt.Fprintf(o.env.Err, "%s is paused: waiting for %s resume %s\n", r.Migration, o.env.name, r.Migration)
 		}
 		if o.announcedPause == nil {

@@ -114,6 +114,7 @@ func (env *environment) request(command *cobra.Command, f *requestFlags) error {
 	if resources, err = q.SpareCurrent(ctx, &f.selection, inv, resources); err != nil {
 		return err
 	}
+	q.WarnRolledBack(ctx, inv, resources)
 	var asked []v1alpha1.StorageVersionMigration
 	for _, r := range resources {
 		var m *v1alpha1.StorageVersionMigration

@@ -12,19 +12,24 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/install"
+	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
 // steering describes the command pause, resume or cancel.
 type steering struct {
 	// act changes one migration, and returns the words for the result, for stdout.
 	act func(ctx context.Context, q *records.Client, m *v1alpha1.StorageVersionMigration) (done string, err error)
+	// actAll replaces act with --all; nil: act.
+	actAll func(ctx context.Context, q *records.Client, m *v1alpha1.StorageVersionMigration) (done string, err error)
 	// everything is called by --all before the migrations are changed; nil does nothing.
 	everything func(ctx context.Context, q *records.Client) error
 	// note is printed to stderr at the end; noteAll replaces it with --all.
@@ -57,19 +62,70 @@ continues to record what may be stored, and carries out migrations that users re
 }
 
 func newResumeCommand(env *environment) *cobra.Command {
+	accepts := false
 	resume := steering{
-		act:        setState(v1alpha1.StateActive, "resumed"),
-		everything: func(ctx context.Context, q *records.Client) error { return install.Resume(ctx, q.REST) },
+		act:    setState(v1alpha1.StateActive, "resumed"),
+		actAll: resumeUnlessHeld,
+		everything: func(ctx context.Context, q *records.Client) error {
+			if accepts {
+				if err := acceptRollback(ctx, q); err != nil {
+					return err
+				}
+			}
+			return install.Resume(ctx, q.REST)
+		},
 	}
-	return newSteeringCommand(env, resume, &cobra.Command{
+	command := newSteeringCommand(env, resume, &cobra.Command{
 		Use:   "resume [RESOURCE…]",
 		Short: "Let the controller continue paused migrations",
 		Long: `Set spec.state of the StorageVersionMigrations of the resources to Active. The controller continues where it stopped.
 
-With --all the controller also requests migrations by itself again, if pause --all has stopped that.`,
+With --all the controller also requests migrations by itself again, if pause --all has stopped that.
+
+While API servers are older than the newest release of Kubernetes that may have written objects, the controller holds the
+migrations of built-in resources back: a rewrite would drop the fields that only the newer release knows. --all leaves them
+held back, unless --accept-rollback accepts that. A migration that is named is resumed.`,
 		Example: `  kube-migrator resume widgets.demo.example.com
   kube-migrator resume --all`,
 	})
+	command.Flags().BoolVar(&accepts, "accept-rollback", false,
+		"Let built-in resources be rewritten after a rollback of Kubernetes; needs --all")
+	run := command.RunE
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if accepts && len(args) > 0 {
+			return exit.Usage(command, errors.New("--accept-rollback needs --all"))
+		}
+		return run(command, args)
+	}
+	return command
+}
+
+// acceptRollback accepts every rollback that is recorded now, and no later one.
+func acceptRollback(ctx context.Context, q *records.Client) error {
+	states, _, err := q.ReadStates(ctx)
+	if err != nil {
+		return err
+	}
+	var until time.Time
+	for _, state := range states {
+		if c := upgrade.RolledBack(&state.Status); c != nil && c.Status == metav1.ConditionTrue &&
+			c.LastTransitionTime.After(until) {
+			until = c.LastTransitionTime.Time
+		}
+	}
+	if until.IsZero() {
+		return exit.Try(errors.New("no rollback of Kubernetes is recorded"),
+			"kubectl get storagestates.migration.k8s.io")
+	}
+	return install.AcceptRollback(ctx, q.REST, until)
+}
+
+// resumeUnlessHeld resumes a migration. If the controller holds it back, the controller resumes it later.
+func resumeUnlessHeld(ctx context.Context, q *records.Client, m *v1alpha1.StorageVersionMigration) (string, error) {
+	if _, held := m.Annotations[v1alpha1.StateBeforeRollback]; !held || m.Spec.State != v1alpha1.StatePaused {
+		return setState(v1alpha1.StateActive, "resumed")(ctx, q, m)
+	}
+	return "is resumed once the releases of the API servers allow it", change(ctx, q, m, returnTo(v1alpha1.StateActive), nil)
 }
 
 func newCancelCommand(env *environment) *cobra.Command {
@@ -146,11 +202,15 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 			return err
 		}
 	}
+	act := s.act
+	if len(words) == 0 && s.actAll != nil {
+		act = s.actAll
+	}
 	steered := map[types.UID]bool{}
 	for left := chosen; len(left) > 0; {
 		for i := range left {
 			steered[left[i].UID] = true
-			done, err := s.act(ctx, q, &left[i])
+			done, err := act(ctx, q, &left[i])
 			if err != nil {
 				problems = append(problems, q.Explain(command.Name()+" "+left[i].Name, err))
 				continue
@@ -190,36 +250,50 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 	return nil
 }
 
-// setState returns the act of setting spec.state. A cancelled migration stays cancelled until it is requested again.
+// setState returns the act of setting spec.state. A cancelled migration stays cancelled until it is requested again. One
+// that the controller holds back returns to the state Paused later, if that is what is set.
 func setState(state v1alpha1.State, done string) func(context.Context, *records.Client, *v1alpha1.StorageVersionMigration) (string, error) {
 	return func(ctx context.Context, q *records.Client, m *v1alpha1.StorageVersionMigration) (string, error) {
-		switch m.Spec.State {
-		case state:
-			return "was already " + done, nil
-		case v1alpha1.StateCancelled:
-			return "stays cancelled until " + q.Program + " request " + records.ResourceOf(m).String(), nil
-		case v1alpha1.StateActive, v1alpha1.StatePaused:
+		var annotations map[string]any
+		if _, held := m.Annotations[v1alpha1.StateBeforeRollback]; held {
+			annotations = returnTo(state)
 		}
-		err := records.Insist(ctx, func() error {
-			patched, err := q.Patch(ctx, m, map[string]any{"state": state})
-			if err == nil {
-				*m = *patched
-			}
-			if !apierrors.IsConflict(err) {
-				return err
-			}
-			now, again := q.Get(ctx, m.Name)
-			if again != nil {
-				return again
-			}
-			if now == nil || now.UID != m.UID {
-				return fmt.Errorf("%s was deleted meanwhile", m.Name)
-			}
-			*m = *now
-			return err
-		})
-		return done, err
+		switch {
+		case m.Spec.State == state && annotations == nil:
+			return "was already " + done, nil
+		case m.Spec.State == v1alpha1.StateCancelled:
+			return "stays cancelled until " + q.Program + " request " + records.ResourceOf(m).String(), nil
+		}
+		return done, change(ctx, q, m, annotations, map[string]any{"state": state})
 	}
+}
+
+// returnTo returns the annotations of a migration that is held back, and that the controller returns to a state later.
+func returnTo(state v1alpha1.State) map[string]any {
+	return map[string]any{v1alpha1.StateBeforeRollback: state}
+}
+
+// change changes annotations and the spec of a migration as it is now.
+func change(ctx context.Context, q *records.Client, m *v1alpha1.StorageVersionMigration,
+	annotations, spec map[string]any) error {
+	return records.Insist(ctx, func() error {
+		patched, err := q.Annotate(ctx, m, annotations, spec)
+		if err == nil {
+			*m = *patched
+		}
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		now, again := q.Get(ctx, m.Name)
+		if again != nil {
+			return again
+		}
+		if now == nil || now.UID != m.UID {
+			return fmt.Errorf("%s was deleted meanwhile", m.Name)
+		}
+		*m = *now
+		return err
+	})
 }
 
 func cancelOne(ctx context.Context, q *records.Client, m *v1alpha1.StorageVersionMigration) (string, error) {

@@ -131,7 +131,8 @@ var allowed = map[string][]string{
 	"internal/cli/page": {"api/v1alpha1", "internal/cli/render", "internal/etcdaudit", "internal/printable",
 		"internal/upgrade"},
 	"internal/cli/records": {"api/v1alpha1", "internal/apipath", "internal/apiserver", "internal/cli/arg",
-		"internal/cli/exit", "internal/etcdaudit", "internal/install", "internal/inventory", "internal/upgrade", "migrate"},
+		"internal/cli/exit", "internal/etcdaudit", "internal/install", "internal/inventory", "internal/phrase",
+		"internal/upgrade", "migrate"},
 	"internal/cli/screen": {"api/v1alpha1", "internal/cli/arg", "internal/cli/render", "internal/printable",
 		"internal/upgrade", "migrate"},
 	"internal/cli/cmd/api-reference": {"config"},
@@ -148,7 +149,7 @@ var allowed = map[string][]string{
 	"internal/gate":     {"internal/apipath", "internal/apiserver", "internal/endpoint", "internal/printable"},
 	"internal/controller": {"internal/access", "internal/controller/migration",
 		"internal/controller/storageversions", "internal/controller/trigger"},
-	"internal/controller/storageversions": {"internal/pace", "storageversion"},
+	"internal/controller/storageversions": {"api/v1alpha1", "storageversion"},
 	"internal/controller/trigger": {
 		"api/v1alpha1", "internal/access", "internal/agreement", "internal/apipath", "internal/apiserver",
 		"internal/bounded", "internal/crd", "internal/identity", "internal/install/discovery", "internal/install/grant",

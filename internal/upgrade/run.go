@@ -92,6 +92,14 @@ func (q Question) migrated(f Facts, finding Finding, v Verdict, why string) Find
 		return finding.is(v, why+"; it cannot be migrated: the worker's permissions do not cover it", q.Program+
 			" install")
 	}
+	if c := RolledBack(f.State); c != nil && finding.Run != AtWork {
+		why += "; its migration is held back: " + c.Message
+		if text, try, asks := strings.Cut(why, " Try: kube-migrator "); asks {
+			return finding.is(v, strings.TrimSuffix(text, "."), q.Program+" "+try)
+		}
+		return finding.is(v, strings.TrimSuffix(why, "."), "kubectl get leases -n kube-system "+
+			"-l apiserver.kubernetes.io/identity=kube-apiserver")
+	}
 	if evidence, message := weakEvidence(f.State); evidence != "" && finding.Run != AtWork {
 		return finding.is(v, why+"; a migration could not be proven"+behind(message), q.Program+
 			" install --min-evidence="+evidence)
@@ -140,6 +148,15 @@ func forbidden(s *v1alpha1.StorageStateStatus) bool {
 	}
 	c := condition(s.Conditions, v1alpha1.ConditionPermitted)
 	return c != nil && c.Status == metav1.ConditionFalse
+}
+
+// RolledBack returns the condition if the controller rewrites nothing because of the releases of the API servers, else
+// nil.
+func RolledBack(s *v1alpha1.StorageStateStatus) *v1alpha1.Condition {
+	if s == nil {
+		return nil
+	}
+	return condition(s.Conditions, v1alpha1.ConditionRolledBack)
 }
 
 // weakEvidence returns the evidence about the API servers, as the value of a flag, if it is too weak to prove a

@@ -233,8 +233,8 @@ var bindings = written{
 	spec: map[string]any{"policyName": "none.example.com"},
 }
 
-// Two API servers are upgraded to the next release one after the other, and one of them is downgraded in between.
-// Meanwhile a custom resource's storage version moves twice.
+// Two API servers are upgraded to the next release one after the other, and one of them is downgraded in between, after
+// which a user has to accept that objects are rewritten. Meanwhile a custom resource's storage version moves twice.
 func TestTwoBinariesOfARollingUpgradeWithADowngradeInTheMiddle(t *testing.T) {
 	t.Parallel()
 	before, after := testbed.BeforeUpgrade(), testbed.AfterUpgrade()
@@ -251,8 +251,10 @@ func TestTwoBinariesOfARollingUpgradeWithADowngradeInTheMiddle(t *testing.T) {
 	r.wantDisagreement(before, after)
 	custom.moving(t, "v2")
 	r.become(0, before)
-	r.ends(before.Stores)
 	r.sweptTo("v2", custom)
+	r.wantHeldBack(after.Stores)
+	newCLIWith(t, r.cluster, r.kubeconfig).run(0, "resume", "--all", "--accept-rollback")
+	r.ends(before.Stores)
 
 	r.become(1, after)
 	r.wantDisagreement(before, after)
@@ -324,6 +326,27 @@ func (r *rolling) wantDisagreement(one, other testbed.Edition) {
 	r.watch.more(r.T, 30)
 	if now := r.generation(name); now != generation {
 		r.Errorf("generation %d was asked for after %d although the servers disagree", now, generation)
+	}
+}
+
+// wantHeldBack expects that the API servers are known to be older than one that has written objects in a newer version,
+// and that these are not rewritten (I3).
+func (r *rolling) wantHeldBack(newer string) {
+	r.Helper()
+	name := r.what.kind.Name()
+	r.untilState(name, "held back", func(s *v1alpha1.StorageState) bool {
+		return holds(s, v1alpha1.ConditionRolledBack) == metav1.ConditionTrue
+	})
+	if told := r.told(name); !slices.Contains(told, "KubernetesRolledBack") {
+		r.Errorf("Events tell %v, and nothing of the rollback", told)
+	}
+	generation := r.generation(name)
+	r.watch.more(r.T, 30)
+	if now := r.generation(name); now != generation {
+		r.Errorf("generation %d was asked for after %d although the servers are older than the objects", now, generation)
+	}
+	if held := stored(r.T, r.cluster, r.what.kind.Prefix); held[newer] == 0 {
+		r.Errorf("etcd holds %v: the objects of %s were rewritten", held, newer)
 	}
 }
 

@@ -155,9 +155,21 @@ func (q *Client) Create(ctx context.Context,
 // Patch changes the spec of m, unless m has changed since it was read.
 func (q *Client) Patch(ctx context.Context, m *v1alpha1.StorageVersionMigration,
 	spec map[string]any) (*v1alpha1.StorageVersionMigration, error) {
-	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion}, "spec": spec,
-	})
+	return q.Annotate(ctx, m, nil, spec)
+}
+
+// Annotate is Patch for annotations and the spec. nil changes nothing.
+func (q *Client) Annotate(ctx context.Context, m *v1alpha1.StorageVersionMigration,
+	annotations, spec map[string]any) (*v1alpha1.StorageVersionMigration, error) {
+	metadata := map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion}
+	if annotations != nil {
+		metadata["annotations"] = annotations
+	}
+	patch := map[string]any{"metadata": metadata}
+	if spec != nil {
+		patch["spec"] = spec
+	}
+	body, err := json.Marshal(patch)
 	if err != nil {
 		return nil, err
 	}

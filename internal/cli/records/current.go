@@ -7,10 +7,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
@@ -87,4 +89,23 @@ func (q *Client) SpareCurrent(ctx context.Context, s *Selection, inv *inventory.
 		fmt.Fprintf(q.Notes, "Skipped: %d resources that are stored in the current version only; --force includes them.\n", spared)
 	}
 	return needed, nil
+}
+
+// WarnRolledBack warns if the resources that a user migrates by hand would lose fields, because Kubernetes was rolled
+// back. It says nothing if that cannot be read.
+func (q *Client) WarnRolledBack(ctx context.Context, inv *inventory.Inventory, chosen []inventory.Resource) {
+	states, _, err := q.ReadStates(ctx)
+	if err != nil {
+		return
+	}
+	known, lossy, why := Known{Inventory: inv, States: states}, []string{}, ""
+	for _, r := range chosen {
+		if c := upgrade.RolledBack(known.Of(r).State); c != nil {
+			lossy, why = append(lossy, r.GroupResource.String()), c.Message
+		}
+	}
+	if len(lossy) > 0 {
+		why, _, _ = strings.Cut(why, " Try: ")
+		fmt.Fprintf(q.Notes, "Warning: %s: %s\n", phrase.Few(lossy), why)
+	}
 }

@@ -12,14 +12,18 @@ package storageversions
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
@@ -32,12 +36,22 @@ func Add(m manager.Manager, config *rest.Config, recorded func(resource schema.G
 	if err != nil {
 		return err
 	}
-	return m.Add(&loop{collect: collector.Collect, log: log})
+	l := &loop{collect: collector.Collect, idle: collector.Idle, created: make(chan struct{}, 1), log: log}
+	l.watch = func(ctx context.Context) error { return l.listen(ctx, m.GetCache()) }
+	return m.Add(l)
 }
 
-// loop calls a Collector as often as it asks for.
+// idleFor is how long the loop waits at most while there are no StorageVersions: the watch may be broken for a while.
+const idleFor = 5 * time.Minute
+
+// loop calls a Collector as often as it asks for. While there are no objects, it waits until one is created.
 type loop struct {
 	collect func(context.Context) (next time.Duration, err error)
+	// idle reports whether the last call of collect found no object.
+	idle func() bool
+	// watch makes created receive a value for every object.
+	watch   func(context.Context) error
+	created chan struct{}
 	log     *slog.Logger
 	// problem is what was logged last, so that one that lasts is logged once.
 	problem string
@@ -48,16 +62,46 @@ func (l *loop) NeedLeaderElection() bool { return true }
 
 // Start implements manager.Runnable: it collects until the context ends.
 func (l *loop) Start(ctx context.Context) error {
+	if err := l.watch(ctx); err != nil {
+		return err
+	}
 	for {
 		next, err := l.collect(ctx)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was told to end
 		}
 		l.report(err)
-		if pace.Sleep(ctx, next) != nil {
-			return nil //nolint:nilerr // it was told to end
+		var created <-chan struct{}
+		if err == nil && l.idle() {
+			next, created = idleFor, l.created
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(next):
+		case <-created:
 		}
 	}
+}
+
+// listen watches the metadata of StorageVersions. It sees what exists already, too.
+func (l *loop) listen(ctx context.Context, objects cache.Cache) error {
+	one := new(metav1.PartialObjectMetadata)
+	one.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("StorageVersion"))
+	informer, err := objects.GetInformer(ctx, one, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch StorageVersions: %w", err)
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) {
+		select {
+		case l.created <- struct{}{}:
+		default: // the loop has not taken the last one yet
+		}
+	}})
+	if err != nil {
+		return fmt.Errorf("watch StorageVersions: %w", err)
+	}
+	return nil
 }
 
 func (l *loop) report(err error) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,7 +23,8 @@ func TestTheLoopLooksAsOftenAsTheCollectorAsks(t *testing.T) {
 		begun := time.Now()
 		ctx, stop := context.WithCancel(t.Context())
 		waits := []time.Duration{time.Second, 5 * time.Second, 2 * time.Second, 10 * time.Second}
-		l := &loop{log: slog.New(slog.NewTextHandler(&log, nil))}
+		l := &loop{log: slog.New(slog.NewTextHandler(&log, nil)), idle: func() bool { return false },
+			watch: func(context.Context) error { return nil }}
 		l.collect = func(context.Context) (time.Duration, error) {
 			looks = append(looks, time.Since(begun))
 			var err error
@@ -42,6 +44,35 @@ func TestTheLoopLooksAsOftenAsTheCollectorAsks(t *testing.T) {
 		}
 		if n := strings.Count(log.String(), "conflict"); n != 1 {
 			t.Errorf("a problem that lasts was logged %d times:\n%s", n, log.String())
+		}
+	})
+}
+
+func TestTheLoopWaitsForTheFirstObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		var looks []time.Duration
+		begun, objects := time.Now(), 0
+		l := &loop{log: slog.New(slog.DiscardHandler), created: make(chan struct{}, 1),
+			idle: func() bool { return objects == 0 }, watch: func(context.Context) error { return nil }}
+		l.collect = func(context.Context) (time.Duration, error) {
+			looks = append(looks, time.Since(begun))
+			if len(looks) == 5 {
+				stop()
+			}
+			return 5 * time.Second, nil
+		}
+		go func() {
+			time.Sleep(7 * time.Minute)
+			objects++
+			l.created <- struct{}{}
+		}()
+		if err := l.Start(ctx); err != nil {
+			t.Error(err)
+		}
+		want := []time.Duration{0, idleFor, 7 * time.Minute, 7*time.Minute + 5*time.Second, 7*time.Minute + 10*time.Second}
+		if !slices.Equal(looks, want) {
+			t.Errorf("it looked after %v, want %v", looks, want)
 		}
 	})
 }

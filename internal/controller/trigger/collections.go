@@ -34,6 +34,9 @@ const (
 	// comparisonsAtOnce bounds the requests in flight.
 	comparisonsAtOnce = 8
 	comparisonTimeout = 10 * time.Second
+	// deniedFor is how long a collection that the installation excludes is not asked for again after the account was
+	// forbidden to list it: install grants that only for what it includes.
+	deniedFor = time.Hour
 )
 
 // collection says where the collection of one resource is read.
@@ -46,6 +49,8 @@ type collection struct {
 	main bool
 	// aggregated means that its API servers are not kube-apiservers.
 	aggregated bool
+	// excluded means that the installation excludes the resource.
+	excluded bool
 }
 
 // comparer reads the positions of the etcds of resources. Its fields only decide when a collection is read next.
@@ -59,6 +64,8 @@ type comparer struct {
 	// namespace is that of the installation. denied contains the resources that this account is forbidden to list.
 	namespace string
 	denied    sync.Map
+	// closed says since when excluded resources are known that this account cannot list in any way.
+	closed sync.Map
 	// turn is the name after which the next look continues.
 	turn string
 }
@@ -119,9 +126,13 @@ func (c *comparer) read(ctx context.Context, names []string, main uint64) (map[s
 }
 
 // readOne lists one object; or no object, and then without a witness, if the account is forbidden to list. It returns
-// zero if nothing can be listed.
+// zero if nothing can be listed, or if the resource is excluded and listing it is forbidden: nothing about it is proven
+// then.
 func (c *comparer) readOne(ctx context.Context, name string, at collection) (ledger.Collection, error) {
 	if at.path == "" {
+		return ledger.Collection{}, nil
+	}
+	if since, closed := c.closed.Load(name); closed && at.excluded && time.Since(since.(time.Time)) < deniedFor {
 		return ledger.Collection{}, nil
 	}
 	if _, denied := c.denied.Load(name); !denied {
@@ -131,7 +142,12 @@ func (c *comparer) readOne(ctx context.Context, name string, at collection) (led
 		}
 		c.denied.Store(name, true)
 	}
-	return c.list(ctx, at.small, "metadata.name="+inventory.NoObject)
+	found, err := c.list(ctx, at.small, "metadata.name="+inventory.NoObject)
+	if apierrors.IsForbidden(err) && at.excluded {
+		c.closed.Store(name, time.Now())
+		return ledger.Collection{}, nil
+	}
+	return found, err
 }
 
 func (c *comparer) list(ctx context.Context, path, fieldSelector string) (ledger.Collection, error) {

@@ -62,11 +62,8 @@ func (g grants) extend(
 		return nil, nil
 	}
 	slices.SortFunc(granted, byName)
-	path, role, err := g.read(ctx, g.role)
+	path, role, err := g.guardedRole(ctx)
 	if err != nil {
-		return nil, err
-	}
-	if err := g.verifyGuard(ctx, path, role); err != nil {
 		return nil, err
 	}
 	role.Rules = extended(role.Rules, granted, known)
@@ -74,6 +71,20 @@ func (g grants) extend(
 		return nil, fmt.Errorf("extend ClusterRole %s: %w", g.role, err)
 	}
 	return granted, nil
+}
+
+// guardedRole reads the role that grants extend. It returns an error unless the guard is in force.
+func (g grants) guardedRole(ctx context.Context) (path string, role rbacv1.ClusterRole, err error) {
+	if path, role, err = g.read(ctx, g.role); err == nil {
+		err = g.verifyGuard(ctx, path, role)
+	}
+	return path, role, err
+}
+
+// isGuarded reports whether the guard is in force.
+func (g grants) isGuarded(ctx context.Context) bool {
+	_, _, err := g.guardedRole(ctx)
+	return err == nil
 }
 
 // follow writes at which versions the worker may rewrite, if that has changed. An epoch takes longer to settle than this

@@ -4,13 +4,19 @@
 package trigger
 
 import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/access"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
@@ -56,6 +62,73 @@ func TestNothingIsGrantedWithoutARoleNorOfTheGroupOfAdmission(t *testing.T) {
 			&inventory.Inventory{})
 		if err != nil || len(granted) > 0 {
 			t.Errorf("%s: granted %v, %v", name, granted, err)
+		}
+	}
+}
+
+// answers is an API server with prepared answers, which notes what it is asked.
+type answers struct {
+	answer func(*http.Request) (code int, body string)
+	asked  []string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.asked = append(a.asked, strings.TrimSuffix(r.Method+" "+r.URL.Path+" "+r.URL.Query().Get("dryRun"), " "))
+	code, body := a.answer(r)
+	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+}
+
+func (a *answers) client(t *testing.T) rest.Interface {
+	t.Helper()
+	client, err := apiserver.NewClient(&rest.Config{Host: "http://192.0.2.1", Transport: a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// Without the guard, a worker could change the objects that it may patch.
+func TestNothingIsGrantedUnlessTheGuardRefusesTheDryRun(t *testing.T) {
+	const (
+		path    = "/apis/rbac.authorization.k8s.io/v1/clusterroles/worker-later"
+		role    = `{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "worker-later"}}`
+		refusal = `{"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "MESSAGE"}`
+	)
+	look := []string{"GET " + path, "PUT " + path + " All"}
+	widgets := schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}
+	for name, test := range map[string]struct {
+		code      int
+		body      string
+		unguarded bool
+		asked     []string
+	}{
+		"the guard refuses": {http.StatusForbidden, strings.Replace(refusal, "MESSAGE",
+			"ValidatingAdmissionPolicy 'kube-migrator-worker-grant' with binding 'kube-migrator-worker-grant' denied request", 1),
+			false, append(look[:2:2], "PUT "+path)},
+		"the dry run is allowed": {http.StatusOK, role, true, look},
+		"another policy refuses": {http.StatusForbidden, strings.Replace(refusal, "MESSAGE",
+			"ValidatingAdmissionPolicy 'of-others' with binding 'of-others' denied request", 1), false, look},
+		"the role may not be written": {http.StatusForbidden, strings.Replace(refusal, "MESSAGE", "no permission", 1),
+			false, look},
+	} {
+		a := &answers{answer: func(r *http.Request) (int, string) {
+			if r.URL.Query().Get("dryRun") != "" {
+				return test.code, test.body
+			}
+			return http.StatusOK, role
+		}}
+		g := grants{rest: a.client(t), role: "worker-later"}
+		granted, err := g.extend(t.Context(), map[schema.GroupResource]*access.ForbiddenError{widgets: {}},
+			&inventory.Inventory{})
+		isGranted := len(test.asked) == 3
+		if diff := cmp.Diff(test.asked, a.asked); diff != "" || (len(granted) == 1) != isGranted ||
+			(err == nil) != isGranted || errors.Is(err, errUnguarded) != test.unguarded {
+			t.Errorf("%s: granted %v, %v, requests (-want +got):\n%s", name, granted, err, diff)
+		}
+		if g.isGuarded(t.Context()) != isGranted {
+			t.Errorf("%s: the guard is in force: %t", name, !isGranted)
 		}
 	}
 }

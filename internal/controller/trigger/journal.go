@@ -57,6 +57,8 @@ type journal struct {
 	holders     map[string]tenure    // of Leases, by name, as of now
 	present     map[string]specState // by name, as of now
 	newest      uint64               // resourceVersion of a Lease that was seen
+	// pressing means that something other than a CRD has happened since calm was called.
+	pressing bool
 }
 
 // tenure is the holder of a Lease and the last renewal, by the holder's clock. The zero value means that no one holds
@@ -77,6 +79,29 @@ func (j *journal) here() position {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.last
+}
+
+// hint notes that something may have happened to the servers.
+func (j *journal) hint() {
+	j.mu.Lock()
+	j.pressing = true
+	j.mu.Unlock()
+	j.wake()
+}
+
+// presses reports whether a look cannot be put off: what a CRD tells servers to write is recorded without one, but what
+// servers come and go is not.
+func (j *journal) presses() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.pressing
+}
+
+// calm says that a look begins, which sees everything that has happened.
+func (j *journal) calm() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.pressing = false
 }
 
 // since returns what happened after a position, to the servers and to the CRD of the given name.
@@ -122,6 +147,7 @@ func (j *journal) forget(p position) {
 func (j *journal) note(e entry) {
 	j.last++
 	e.at = j.last
+	j.pressing = j.pressing || e.name == ""
 	j.entries = append(j.entries, e)
 	j.wake()
 }

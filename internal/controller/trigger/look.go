@@ -64,6 +64,8 @@ type observer struct {
 	// etcds reads the etcds of resources; main is the etcd of the StorageStates.
 	etcds comparer
 	main  mainEtcd
+	// excludes reports whether the installation excludes a resource of these names; nil excludes none.
+	excludes func(names []string) bool
 
 	// known is the inventory since the names, the versions or, of custom resources, the storage version of resources last
 	// changed. It says which names share storage.
@@ -99,7 +101,9 @@ func (o *observer) look(ctx context.Context) (*observation, error) {
 		s.restored || found.restored
 	o.etcds.collections = map[string]collection{}
 	for name, r := range s.resources {
-		o.etcds.collections[name] = collectionOf(r, o.etcds.namespace)
+		at := collectionOf(r, o.etcds.namespace)
+		at.excluded = o.excludes != nil && o.excludes(r.names)
+		o.etcds.collections[name] = at
 	}
 	s.collections, s.uncompared = o.etcds.read(ctx, o.etcds.due(s), found.version)
 	return s, ctx.Err()

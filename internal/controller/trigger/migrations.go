@@ -94,6 +94,9 @@ func needed(m *v1alpha1.StorageVersionMigration, intern map[string]string) v1alp
 	if m.Labels[managedByLabel] == program {
 		n.Labels = map[string]string{managedByLabel: program}
 	}
+	if state, held := m.Annotations[v1alpha1.StateBeforeRollback]; held {
+		n.Annotations = map[string]string{v1alpha1.StateBeforeRollback: state}
+	}
 	if m.Status.Epoch != nil {
 		epoch := *m.Status.Epoch
 		epoch.Servers = nil

@@ -17,6 +17,8 @@ const (
 	storedVersionsUnknown = "StoredVersionsUnknown"
 	versionsDisagree      = "EncodingVersionsDisagree"
 	versionsAgree         = "EncodingVersionsAgree"
+	rolledBack            = "KubernetesRolledBack"
+	rollbackEnded         = "KubernetesRollbackEnded"
 )
 
 // message is one Event.
@@ -43,6 +45,14 @@ func news(before, after *v1alpha1.StorageStateStatus, doubt string) (all []messa
 			strings.TrimSuffix("The API servers encode the resource in different versions: "+equal.Message, ": ")})
 	case haveDisagreed(before.Conditions) && !haveDisagreed(after.Conditions):
 		all = append(all, message{corev1.EventTypeNormal, versionsAgree, equal.Message})
+	}
+	switch is := isRolledBack(after.Conditions); {
+	case is && !isRolledBack(before.Conditions) && !isMigrated(after):
+		c := conditionOf(after.Conditions, v1alpha1.ConditionRolledBack)
+		all = append(all, message{corev1.EventTypeWarning, rolledBack, c.Message})
+	case !is && isRolledBack(before.Conditions) && !isMigrated(after):
+		all = append(all, message{corev1.EventTypeNormal, rollbackEnded, "Kubernetes " + after.NewestRelease +
+			" may rewrite objects again"})
 	}
 	for i := range all {
 		all[i].message = strings.ToValidUTF8(all[i].message[:min(len(all[i].message), longestNote)], "")

@@ -23,9 +23,14 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
-// permitEvery is how long a positive answer is trusted, and how long the trigger waits at most for the next look while
-// a resource is forbidden.
-const permitEvery = time.Minute
+const (
+	// permitEvery is how long a positive answer is trusted, and how often the trigger asks again while a resource is
+	// forbidden: no watch shows that a role was extended.
+	permitEvery = time.Minute
+	// askedAgain is how many of the forbidden resources it asks about then, in turn. An administrator grants many at
+	// once, and a look finds the others.
+	askedAgain = 8
+)
 
 // permits asks what the worker's account may do, and reports what it is forbidden to do: a migration of such a resource
 // would only fail.
@@ -36,8 +41,11 @@ type permits struct {
 	forbidden *prometheus.GaugeVec
 	// until is how long a resource counts as permitted without asking again.
 	until map[schema.GroupResource]time.Time
-	// missing is how many resources of the last look are forbidden.
-	missing int
+	// missing are the resources of the last look that are forbidden, and turn is where to continue with them.
+	missing []schema.GroupResource
+	turn    int
+	// unguarded means that nothing was granted at the last look because the guard was not in force.
+	unguarded bool
 }
 
 func newPermits(client rest.Interface, account access.Account, registry prometheus.Registerer) (*permits, error) {
@@ -78,9 +86,29 @@ func (p *permits) ask(ctx context.Context, r schema.GroupResource) (*access.Forb
 // forbid counts a forbidden resource. Users who may create CRDs choose the names of resources, so the number of series
 // is bounded (I6).
 func (p *permits) forbid(name string) {
-	if p.missing++; p.missing <= mostNamed {
+	p.missing = append(p.missing, schema.ParseGroupResource(name))
+	if len(p.missing) <= mostNamed {
 		p.forbidden.WithLabelValues(name).Set(1)
 	}
+}
+
+// mayMore reports whether a look would find that the worker may migrate more than at the last one. It asks nothing else
+// of the API servers: a look would ask each of them for everything.
+func (t *trigger) mayMore(ctx context.Context) bool {
+	p := t.permits
+	if p == nil || len(p.missing) == 0 {
+		return false
+	}
+	if p.unguarded && t.grants.isGuarded(ctx) {
+		return true
+	}
+	for range min(askedAgain, len(p.missing)) {
+		p.turn = (p.turn + 1) % len(p.missing)
+		if missing, err := p.ask(ctx, p.missing[p.turn]); err == nil && missing == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // permitted returns the condition about missing permissions; missing is nil if there are none, and unguarded means that
@@ -133,7 +161,7 @@ func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []erro
 		}
 	}
 	t.permits.forbidden.Reset()
-	t.permits.missing = 0
+	t.permits.missing, t.permits.unguarded = nil, false
 	if len(asked) == 0 {
 		return nil
 	}
@@ -143,6 +171,7 @@ func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []erro
 	}
 	granted, err := t.grants.extend(ctx, lacking, t.observer.known)
 	unguarded := errors.Is(err, errUnguarded)
+	t.permits.unguarded = unguarded
 	if err != nil {
 		problems = append(problems, err)
 	} else if len(granted) > 0 {

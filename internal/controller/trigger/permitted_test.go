@@ -108,8 +108,8 @@ func TestForbiddenResourcesLeaveTheNumberOfSeriesBounded(t *testing.T) {
 		p.forbid(fmt.Sprintf("made-up-%d.example.com", i))
 	}
 	families, err := registry.Gather()
-	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != mostNamed || p.missing != 5000 {
+	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != mostNamed || len(p.missing) != 5000 {
 		t.Errorf("%d families (%v), %d missing, want %d series and 5,000 missing", len(families),
-			err, p.missing, mostNamed)
+			err, len(p.missing), mostNamed)
 	}
 }

@@ -70,6 +70,8 @@ func phase(s *v1alpha1.StorageStateStatus) v1alpha1.StoragePhase {
 		return v1alpha1.StoragePhaseMigrated
 	case isForbidden(s):
 		return v1alpha1.StoragePhaseForbidden
+	case isRolledBack(s.Conditions):
+		return v1alpha1.StoragePhaseRolledBack
 	case disagree(s):
 		return v1alpha1.StoragePhaseDisagreed
 	case isUnknown(s):

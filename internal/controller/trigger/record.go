@@ -84,7 +84,7 @@ func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.Vi
 		CurrentVersion:    readable[s.Current], RequiredStartResourceVersion: decimal(s.After),
 		OnlyDecodable:          s.OnlyDecodable,
 		HeartbeatPeriodSeconds: before.HeartbeatPeriodSeconds, Excluded: before.Excluded,
-		Requested: before.Requested, Conditions: before.Conditions,
+		Requested: before.Requested, NewestRelease: before.NewestRelease, Conditions: before.Conditions,
 	}
 	for _, hash := range s.Persisted {
 		next.PersistedVersions = append(next.PersistedVersions, cmp.Or(readable[hash], hash))

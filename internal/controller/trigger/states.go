@@ -36,6 +36,10 @@ type entryPlan struct {
 	failed    bool
 	// forbidden means that the worker is forbidden to migrate it.
 	forbidden bool
+	// newest is the newest release that may have written objects, and rolledBack the condition about it. Both are empty
+	// unless the resource is built-in.
+	newest     string
+	rolledBack v1alpha1.Condition
 }
 
 // urgent reports whether a version has to be recorded that was not recorded before.
@@ -104,6 +108,11 @@ func (t *trigger) record(ctx context.Context, e *entryPlan, s *observation) erro
 	next := status(&state.Status, e.decision.State, &e.resource.view, e.decision.Doubt, time.Now())
 	next.Requested = e.requested
 	next.HeartbeatPeriodSeconds, next.Excluded = t.promise(e.resource)
+	next.NewestRelease = e.newest
+	unheld := t.holdBack(ctx, e, s)
+	if unheld == nil {
+		next.Conditions = withRollback(next.Conditions, e.rolledBack, metav1.Now().Rfc3339Copy())
+	}
 	if err := t.write(ctx, state, next, e.decision.Doubt, t.Period/2); err != nil {
 		return err
 	}
@@ -117,7 +126,7 @@ func (t *trigger) record(ctx context.Context, e *entryPlan, s *observation) erro
 		t.Logger.Info("A migration succeeded but proves nothing", "resource", e.name, "reason", e.decision.Refused)
 	}
 	t.refused[e.name] = e.decision.Refused
-	return nil
+	return unheld
 }
 
 // groupOf returns the group under which a resource is recorded.

@@ -40,7 +40,6 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
-	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -77,6 +76,9 @@ type Options struct {
 	// Paused returns, for people, since when everything is paused, or "" if it is not. While everything is paused,
 	// nothing is requested. A nil Paused means that everything is never paused.
 	Paused func(ctx context.Context, client rest.Interface) (since string, err error)
+	// RollbackAccepted returns until when a user has accepted that rewrites after a rollback of Kubernetes drop fields:
+	// each rollback that was recorded by then. A nil RollbackAccepted means that no rollback is accepted.
+	RollbackAccepted func(ctx context.Context, client rest.Interface) (until time.Time, err error)
 	// Covered receives which StorageVersions the recorded looks cover; nil discards that.
 	Covered *Covered
 	// ShutdownDelay is that of agreement.Options.
@@ -127,7 +129,7 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 	t.journal = newJournal(func() { poke(t.moved) })
 	t.observer = observer{
 		rest: restClient, live: m.GetAPIReader(), servers: servers, journal: t.journal, silent: map[string]bool{},
-		etcds: comparer{rest: restClient, namespace: o.Namespace, compared: map[string]string{}},
+		etcds: comparer{rest: restClient, namespace: o.Namespace, compared: map[string]string{}}, excludes: o.excludes,
 	}
 	if t.watcher, err = newWatcher(config, t.journal, o.Logger); err != nil {
 		return err
@@ -165,9 +167,15 @@ type trigger struct {
 	restored bool
 	// paused is since when everything is paused, as last read, or "".
 	paused string
+	// rolledBack means that the last look found that Kubernetes was rolled back. accepted is what RollbackAccepted
+	// returned last.
+	rolledBack bool
+	accepted   time.Time
 	// rested is when the next look may begin. While many things change, looks take at most half of the time (I7), and
 	// no look is delayed by more than a second.
 	rested time.Time
+	// budget bounds the looks that only CRDs ask for.
+	budget budget
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -192,67 +200,7 @@ func (t *trigger) Start(ctx context.Context) error {
 	watching.Go(func() { t.watcher.run(ctx) })
 	defer watching.Wait()
 	defer cancel()
-	incomplete := 0
-	for ctx.Err() == nil {
-		begin := time.Now()
-		complete, err := t.pass(ctx)
-		t.metrics.looked(begin, time.Now(), complete, err)
-		t.rested = time.Now().Add(min(time.Since(begin), time.Second))
-		if errors.Is(err, ErrRestored) {
-			return err
-		}
-		if err != nil && ctx.Err() == nil {
-			t.Logger.Warn("A look was incomplete or could not be recorded; retrying", "error", err)
-		}
-		wait := t.Period
-		if t.permits.missing > 0 { // no watch shows that a role was extended
-			wait = min(wait, permitEvery)
-		}
-		if complete && err == nil {
-			incomplete = 0
-		} else {
-			incomplete++
-			wait = min(wait, soon<<min(20, max(0, incomplete-patient)))
-		}
-		if t.pause(ctx, wait) {
-			incomplete = 0
-		}
-	}
-	return nil
-}
-
-// pause waits for the next look, and records the results of migrations in the meantime. It reports whether something
-// changed.
-func (t *trigger) pause(ctx context.Context, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	again := time.NewTicker(pausedEvery)
-	defer again.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-again.C:
-			if t.paused != "" && t.resumed(ctx) {
-				return true
-			}
-		case <-timer.C:
-			return false
-		case <-t.moved:
-			t.react(ctx)
-			_ = pace.Sleep(ctx, max(gather, time.Until(t.rested)))
-			return true
-		case <-t.changed:
-			look, err := t.settle(ctx)
-			if err != nil && ctx.Err() == nil {
-				t.Logger.Warn("Could not record the result of a migration; retrying", "error", err)
-				_ = pace.Sleep(ctx, soon)
-			}
-			if look || err != nil {
-				return true
-			}
-		}
-	}
+	return t.repeat(ctx, t.pass)
 }
 
 // react does what cannot wait for a look after something has changed.
@@ -288,6 +236,20 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 			"about them is proven", "error", s.uncompared)
 	}
 	plan := t.decide(s)
+	problems = append(problems, t.carryOut(ctx, plan, s)...)
+	if s.restored {
+		return false, errors.Join(append(problems, ErrRestored)...)
+	}
+	complete = !s.round.Moved && !s.round.Leaving &&
+		!slices.ContainsFunc(plan, func(e entryPlan) bool { return e.unsettled })
+	return complete, errors.Join(problems...)
+}
+
+// carryOut records a plan, and requests what it needs.
+func (t *trigger) carryOut(ctx context.Context, plan []entryPlan, s *observation) (problems []error) {
+	if err := t.compareReleases(ctx, plan, s); err != nil {
+		problems = append(problems, err)
+	}
 	for i := range plan {
 		if err := t.record(ctx, &plan[i], s); err != nil {
 			problems = append(problems, fmt.Errorf("storage state %s: %w", plan[i].name, err))
@@ -298,7 +260,7 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 		t.Covered.add(s, plan)
 	}
 	if s.restored {
-		return false, errors.Join(append(problems, ErrRestored)...)
+		return problems
 	}
 	t.journal.forget(t.oldest(s.from))
 	if err := t.grants.follow(ctx, t.observer.known, t.excludes); err != nil {
@@ -310,10 +272,8 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 	if !t.RecordOnly {
 		problems = append(problems, t.request(ctx, plan, s)...)
 	}
-	problems = append(problems, t.refresh(ctx, s)...)
-	complete = !s.round.Moved && !s.round.Leaving &&
-		!slices.ContainsFunc(plan, func(e entryPlan) bool { return e.unsettled })
-	return complete, errors.Join(problems...)
+	problems = append(problems, t.release(ctx, plan, s)...)
+	return append(problems, t.refresh(ctx, s)...)
 }
 
 // look runs a look, and records in the meantime what CRDs tell servers to write: servers that do not answer make a look
@@ -353,7 +313,8 @@ func (t *trigger) request(ctx context.Context, plan []entryPlan, s *observation)
 			continue
 		}
 		i := slices.IndexFunc(plan, func(e entryPlan) bool { return e.name == r.GroupResource.String() })
-		if i < 0 || plan[i].failed || plan[i].forbidden || plan[i].decision.Request == 0 || r.Problem != nil {
+		if i < 0 || plan[i].failed || plan[i].forbidden || plan[i].decision.Request == 0 || r.Problem != nil ||
+			heldBack(plan[i].state.Status.Conditions) { // I3
 			continue
 		}
 		d := plan[i].decision

@@ -79,7 +79,7 @@ func newWatcher(config *rest.Config, j *journal, log *slog.Logger) (*watcher, er
 		},
 	} {
 		w.kinds = append(w.kinds, hintKind(hint.gvr.GroupResource().String(),
-			metadataLister(all.Resource(hint.gvr).Namespace(hint.namespace), hint.selector), j.wake))
+			metadataLister(all.Resource(hint.gvr).Namespace(hint.namespace), hint.selector), j.hint))
 	}
 	return w, nil
 }
@@ -102,7 +102,7 @@ func serverKind(leases coordinationv1client.LeaseInterface, j *journal) kind {
 				return leases.List(ctx, o)
 			},
 			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				j.wake() // the connection broke: a server left, or etcd was restored and this watch will be silent
+				j.hint() // the connection broke: a server left, or etcd was restored and this watch will be silent
 				o.LabelSelector = identitySelector
 				return leases.Watch(ctx, o)
 			},
