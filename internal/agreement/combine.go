@@ -181,7 +181,10 @@ func disagreement(f findings, answers []answer) error {
 	known := candidates(f.target, f.crd)
 	for _, a := range answers {
 		said := a.server + " does not serve " + f.target.Resource.GroupVersion().String()
-		if a.served {
+		switch {
+		case a.served && a.hash == "" && f.crd != nil:
+			said = a.server + " shows no storageVersionHash in discovery, which every API server does once it has seen the CRD"
+		case a.served:
 			said = a.server + " writes " + describe(a.hash, known)
 		}
 		d.Said = append(d.Said, said)

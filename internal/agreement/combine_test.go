@@ -175,7 +175,7 @@ func TestCombine(t *testing.T) {
 		"no hash is shown although the storage version is served: not caught up": {
 			in: findings{target: widgets, crd: widgetCRD(true), leases: oneLive,
 				reports: []report{own(said(""))}},
-			is: migrate.ErrDisagreement, says: []string{"api-1 writes a version that it does not show"},
+			is: migrate.ErrDisagreement, says: []string{"api-1 shows no storageVersionHash in discovery"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
