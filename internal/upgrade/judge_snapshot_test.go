@@ -138,3 +138,21 @@ func TestANewCRDIsJudgedByWhatWasRecordedAfterTheSnapshot(t *testing.T) {
 		})
 	}
 }
+
+func TestARecordThatIsNewerThanTheSnapshotClaimsNothingAboutIt(t *testing.T) {
+	for name, test := range map[string]struct {
+		state, crd string
+		want       int
+	}{
+		"both are older":            {before, before, 2},
+		"the StorageState is newer": {after, before, 1},
+		"the CRD is newer":          {before, after, 1},
+		"both are newer":            {after, after, 0},
+	} {
+		f := stateAt(test.state, widgets("v1"))
+		f.CRD.ResourceVersion, f.CRD.StoredVersions = test.crd, []string{"v1"}
+		if got := fromSnapshot().Understated(f); len(got) != test.want {
+			t.Errorf("%s: %d records claim less than the snapshot holds, want %d: %+v", name, len(got), test.want, got)
+		}
+	}
+}

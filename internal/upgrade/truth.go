@@ -85,10 +85,12 @@ func (b basis) inEtcd(bad []stored) string {
 }
 
 // Understated names the records of one resource that contain fewer versions than etcd holds (I1). Encrypted values are
-// not compared, because their version is unknown.
+// not compared, because their version is unknown; nor are records that may be newer than the snapshot: they say what was
+// stored later.
 func (q Question) Understated(f Facts) (all []Understatement) {
 	name := f.Resource.String()
-	if s := f.State; s != nil && !slices.Contains(s.PersistedStorageVersionHashes, v1alpha1.Unknown) {
+	if s := f.State; s != nil && !q.follows(f.StateVersion) &&
+		!slices.Contains(s.PersistedStorageVersionHashes, v1alpha1.Unknown) {
 		claims := []string{}
 		for i, hash := range s.PersistedStorageVersionHashes {
 			recorded := ""
@@ -102,7 +104,7 @@ func (q Question) Understated(f Facts) (all []Understatement) {
 			return slices.Contains(f.State.PersistedStorageVersionHashes, s.hash)
 		})
 	}
-	if d := f.CRD; d != nil {
+	if d := f.CRD; d != nil && !q.follows(d.ResourceVersion) {
 		record := "customresourcedefinitions.apiextensions.k8s.io/" + name
 		claims := append([]string{}, d.StoredVersions...)
 		all = f.compare(all, record, claims, q.Program+" migrate "+name, func(s stored) bool {
