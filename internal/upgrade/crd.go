@@ -25,7 +25,7 @@ type Manifest struct {
 	Name           string
 	Group          string
 	Plural, Kind   string
-	Versions       []ManifestVersion
+	Versions       []pruning.Version
 	StoredVersions []string
 	// ResourceVersion is that of the live one, or empty if it says nothing about the order of the CRD and the snapshot.
 	ResourceVersion string
@@ -38,13 +38,6 @@ type Manifest struct {
 // StandardInput is the From of a Manifest that was read from a pipe.
 const StandardInput = "standard input"
 
-// ManifestVersion is one entry of spec.versions.
-type ManifestVersion struct {
-	Name            string
-	Served, Storage bool
-	Schema          *pruning.Schema
-}
-
 // ParseManifest reads a CustomResourceDefinition of apiextensions.k8s.io/v1.
 func ParseManifest(raw []byte) (Manifest, error) {
 	var d struct {
@@ -54,50 +47,36 @@ func ParseManifest(raw []byte) (Manifest, error) {
 			ResourceVersion string `json:"resourceVersion"`
 		} `json:"metadata"`
 		Spec struct {
-			Group string `json:"group"`
 			Names struct {
 				Plural string `json:"plural"`
 				Kind   string `json:"kind"`
 			} `json:"names"`
-			Versions []struct {
-				Name    string `json:"name"`
-				Served  bool   `json:"served"`
-				Storage bool   `json:"storage"`
-				Schema  struct {
-					OpenAPI pruning.Schema `json:"openAPIV3Schema"`
-				} `json:"schema"`
-			} `json:"versions"`
 			Conversion struct {
-				Strategy string `json:"strategy"`
-				Webhook  struct {
+				Webhook struct {
 					ClientConfig struct {
 						URL     string          `json:"url"`
 						Service json.RawMessage `json:"service"`
 					} `json:"clientConfig"`
 				} `json:"webhook"`
 			} `json:"conversion"`
-			// PreserveUnknownFields of spec is a leftover of v1beta1, but live CRDs may have it.
-			PreserveUnknownFields bool `json:"preserveUnknownFields"`
 		} `json:"spec"`
 		Status struct {
 			StoredVersions []string `json:"storedVersions"`
 		} `json:"status"`
+	}
+	decides, err := pruning.Parse(raw)
+	if err != nil {
+		return Manifest{}, err
 	}
 	if err := json.Unmarshal(raw, &d); err != nil {
 		return Manifest{}, fmt.Errorf("read CustomResourceDefinition: %w", err)
 	}
 	webhook := d.Spec.Conversion.Webhook.ClientConfig
 	m := Manifest{
-		Name: d.Metadata.Name, Group: d.Spec.Group, Plural: d.Spec.Names.Plural, Kind: d.Spec.Names.Kind,
+		Name: d.Metadata.Name, Group: decides.Group, Plural: d.Spec.Names.Plural, Kind: d.Spec.Names.Kind,
+		Versions: decides.Versions, Webhook: decides.Webhook,
 		StoredVersions: d.Status.StoredVersions, ResourceVersion: d.Metadata.ResourceVersion,
-		Webhook: d.Spec.Conversion.Strategy == "Webhook", Reachable: webhook.URL != "" || len(webhook.Service) > 0,
-	}
-	for _, v := range d.Spec.Versions {
-		s := &v.Schema.OpenAPI
-		if d.Spec.PreserveUnknownFields {
-			s = pruning.Everything()
-		}
-		m.Versions = append(m.Versions, ManifestVersion{Name: v.Name, Served: v.Served, Storage: v.Storage, Schema: s})
+		Reachable: webhook.URL != "" || len(webhook.Service) > 0,
 	}
 	switch {
 	case d.APIVersion != "apiextensions.k8s.io/v1":
@@ -132,13 +111,13 @@ func (m Manifest) storage() string {
 	return marked[0]
 }
 
-func (m Manifest) version(name string) (ManifestVersion, bool) {
+func (m Manifest) version(name string) (pruning.Version, bool) {
 	for _, v := range m.Versions {
 		if v.Name == name {
 			return v, true
 		}
 	}
-	return ManifestVersion{}, false
+	return pruning.Version{}, false
 }
 
 func (m Manifest) crd() *CRD {
@@ -284,14 +263,14 @@ func (q Question) losses(proposed Manifest, live *Manifest, all []stored) string
 	return ""
 }
 
-func (m Manifest) byHash(hash string) (ManifestVersion, bool) {
+func (m Manifest) byHash(hash string) (pruning.Version, bool) {
 	d := m.crd()
 	for _, v := range m.Versions {
 		if d.hash(v.Name) == hash {
 			return v, true
 		}
 	}
-	return ManifestVersion{}, false
+	return pruning.Version{}, false
 }
 
 // loses reports whether a CRD already loses fields between two versions.
