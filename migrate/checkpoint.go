@@ -18,7 +18,7 @@ type checkpoint struct {
 	Baseline uint64 `json:"baseline"`
 	// Confirmed is the newest resourceVersion read before a moment at which Epoch was still the present one.
 	Confirmed uint64 `json:"confirmed"`
-	// Done is the key up to which the pass has handled every object without a failure, or "" before the first page.
+	// Done is a key up to which the pass has handled every object without a failure, or "" before the first page.
 	// ConfirmedDone is the value of Done when the newest resourceVersion was Confirmed. DoneAt and ConfirmedDoneAt are
 	// the newest resourceVersions that had been read when the pass reached these keys.
 	Done            string `json:"done,omitempty"`
@@ -45,7 +45,8 @@ type checkpoint struct {
 	// Incomparable means that an object was listed with a greater resourceVersion than its list, as on some aggregated
 	// API servers. Comparisons prove nothing then, and every object is rewritten.
 	Incomparable bool `json:"incomparable,omitempty"`
-	// Continue is the list's token after the last finished page. Listed is set when no page is left.
+	// Continue is the list's token after the last finished page. Listed is set when no page is left. A saved checkpoint
+	// does not contain a long token: see encode.
 	Continue string `json:"continue,omitempty"`
 	Listed   bool   `json:"listed,omitempty"`
 	// Complete means that every object was accounted for, and the epoch was still the same after the last write.
@@ -131,18 +132,22 @@ func (c *checkpoint) begin(e Epoch) {
 // failed ones among them are counted. It returns the last key. newest is the newest resourceVersion that has been read.
 // If a list is out of order, there is no prefix.
 func (c *checkpoint) done(last string, objects []object, newest uint64) string {
+	done := ""
 	for _, o := range objects {
-		if key := o.key(); key > last {
-			last = key
-		} else {
+		key := o.key()
+		if key <= last {
 			c.Unordered = true
+			continue
+		}
+		if last = key; o.savable() {
+			done = key
 		}
 	}
 	switch {
 	case c.Unordered:
 		c.Done, c.ConfirmedDone, c.Prefix = "", "", goodPrefix{}
 	case c.Counts.Failed == 0:
-		c.Done, c.DoneAt = max(c.Done, last), newest
+		c.Done, c.DoneAt = max(c.Done, done), newest
 	}
 	return last
 }

@@ -72,8 +72,17 @@ func (c Checkpoint) WithFailures(n int) (Checkpoint, error) {
 	return state.encode()
 }
 
+// maxSavedToken bounds the continue token in a saved checkpoint, in bytes.
+const maxSavedToken = 16 << 10
+
+// encode leaves a long continue token out (I6). A process that resumes from the checkpoint starts the list over, counts
+// again, and does not rewrite what was rewritten in this epoch.
 func (c *checkpoint) encode() (Checkpoint, error) {
-	data, err := json.Marshal(c)
+	saved := *c
+	if len(saved.Continue) > maxSavedToken {
+		saved.Continue = ""
+	}
+	data, err := json.Marshal(saved)
 	if err != nil {
 		return Checkpoint{}, fmt.Errorf("encode checkpoint: %w", err)
 	}

@@ -46,13 +46,14 @@ var (
 	ErrWentBackwards = errors.New("resourceVersions went backwards again and again")
 	// ErrResourceGone reports that the API servers no longer serve the resource.
 	ErrResourceGone = errors.New("the resource is gone")
-	// ErrUntrustedAnswer reports that the server of the resource listed an object with an invalid name or namespace, or
-	// that its answer to a request was about another object. The sweep sends nothing to such a name (I3), and no answer
+	// ErrUntrustedAnswer reports that the server of the resource listed an object whose name or namespace is not a path
+	// segment, or that its answer to a request was about another object. The sweep sends nothing to such a name (I3), and no answer
 	// of this server counts (I4): no checkpoint says that the pass is complete. The text names the resource, the server
 	// and the answer.
 	ErrUntrustedAnswer = errors.New("untrusted answer")
 	// ErrEndlessList reports that the list does not end: a continue token or a page repeats, keys do not ascend, a
-	// hundred pages in a row contain no object, or there are more than 10,000,000 objects.
+	// hundred pages in a row contain no object, there are more than 10,000,000 objects, or no request can get the next
+	// page because of the names of thousands of objects in a row.
 	ErrEndlessList = bounded.ErrEndless
 	// ErrAnswerTooLarge reports that an answer exceeds the limit on its bytes or elements (I6). The text names the
 	// server and the path.
@@ -102,7 +103,7 @@ func classify(err error) class {
 		return cancelled
 	case errors.Is(err, ErrUntrustedAnswer):
 		return untrusted
-	case errors.Is(err, ErrAnswerTooLarge), errors.As(err, new(*fieldLossError)):
+	case errors.Is(err, ErrAnswerTooLarge), errors.Is(err, errUnnamable), errors.As(err, new(*fieldLossError)):
 		return rejected // another request gets the same answer
 	case errors.Is(err, errMalformed), errors.Is(err, errNotTheObject):
 		return faulty
@@ -187,7 +188,7 @@ const (
 	// ServerError means that the API server, or a webhook that it called, failed in each attempt.
 	ServerError Reason = "ServerError"
 	// Unreadable means that no API server can decode or store the object as it is in etcd: an encryption key is missing,
-	// its bytes are corrupt, or it is too large for etcd.
+	// its bytes are corrupt, it is too large for etcd, or its name is too long for a request.
 	Unreadable Reason = "Unreadable"
 	// Unreachable means that the API server did not answer, or refused because of load, in each attempt.
 	Unreachable Reason = "Unreachable"
@@ -202,7 +203,7 @@ func reasonOf(err error, c class) Reason {
 	case missing:
 		return Orphaned
 	case rejected, refused, expired:
-		if isPermanent(err) {
+		if isPermanent(err) || errors.Is(err, errUnnamable) {
 			return Unreadable
 		}
 		if isGuarded(err) {

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 )
 
 // Bounds of the recorded failures (I6). A checkpoint is written after every page, into a ConfigMap in the cluster. The
@@ -20,13 +22,18 @@ const (
 	maxFailures      = 1000
 	maxFailuresBytes = 512 << 10 // as JSON
 	maxMessageBytes  = 1 << 10
+	// maxSavedKey bounds the key of an object that a checkpoint may contain, in bytes.
+	maxSavedKey = 2 << 10
 )
 
 // Failure is one object that could not be rewritten.
 type Failure struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	Reason    Reason `json:"reason"`
+	// Abridged means that Namespace and Name are for people only, because together they had more than 2 KiB or were not
+	// UTF-8. Then a long word ends with "…", and U+FFFD replaces bytes that are not UTF-8.
+	Abridged bool   `json:"abridged,omitempty"`
+	Reason   Reason `json:"reason"`
 	// Message has at most 1 KiB; a truncated message says so.
 	Message string `json:"message"`
 	// ResourceVersion and Generation are those of the object in the list.
@@ -41,12 +48,32 @@ func (f Failure) object() object {
 // mayPass reports whether an object failed after all attempts that may help. A run of such failures is no progress.
 func (f Failure) mayPass() bool { return f.Reason == Unreachable || f.Reason == ServerError }
 
-// failureOf is the only function that creates a Failure.
+// failureOf is the only function that creates a Failure. API servers quote the name of an object in a message, in which
+// a long one would leave no room for anything else.
 func failureOf(o object, reason Reason, message string) *Failure {
-	return &Failure{
+	f := &Failure{
 		Namespace: o.namespace, Name: o.name, ResourceVersion: o.resourceVersion, Generation: o.generation,
-		Reason: reason, Message: cut(message),
+		Reason: reason, Message: cut(strings.ReplaceAll(message, strconv.Quote(o.name), printable.Quote(o.name))),
 	}
+	if !o.savable() {
+		f.Namespace, f.Name, f.Abridged = abridged(o.namespace), abridged(o.name), true
+	}
+	return f
+}
+
+// savable reports whether a checkpoint may contain the key of an object: it is bounded (I6), and JSON does not change it.
+func (o object) savable() bool {
+	key := o.key()
+	return len(key) <= maxSavedKey && utf8.ValidString(key)
+}
+
+// abridged returns a word in UTF-8, of which a checkpoint may contain two.
+func abridged(word string) string {
+	const end, most = "…", maxSavedKey/2 - 1
+	if word = strings.ToValidUTF8(word, "\uFFFD"); len(word) > most {
+		word = printable.Prefix(word, most-len(end)) + end
+	}
+	return word
 }
 
 // cut bounds a message and makes it printable, because an API server or a webhook wrote it.
@@ -117,7 +144,14 @@ func (c *checkpoint) bound() {
 	c.fail(kept)
 }
 
-// named reports whether an object can have that namespace and name.
+// named reports whether an object can have that namespace and name, and a checkpoint may contain them.
 func named(namespace, name string) bool {
-	return apipath.Segment("name", name) == nil && (namespace == "" || apipath.Segment("namespace", namespace) == nil)
+	return apipath.Segment("name", name) == nil &&
+		(namespace == "" || apipath.Segment("namespace", namespace) == nil) &&
+		(object{namespace: namespace, name: name}).savable()
+}
+
+// forgetsFailed reports whether the checkpoint cannot tell a new process which objects have failed.
+func (c *checkpoint) forgetsFailed() bool {
+	return c.FailuresOmitted > 0 || slices.ContainsFunc(c.Failures, func(f Failure) bool { return f.Abridged })
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 )
 
 // What follows is about API servers that lie, or never come to an end. With real API servers in front the same is
@@ -131,7 +132,7 @@ func TestAnObjectThatCannotBeOneIsNeverSentFor(t *testing.T) {
 		"the namespace":               {namespace: "d", name: ".."},
 		"no name":                     {namespace: "d"},
 		"escaped":                     {namespace: "d", name: "..%2f..%2fx"},
-		"a control character":         {namespace: "d", name: "a\x1b[2J"},
+		"a control character":         {namespace: "d", name: "a\x1b[2J/"},
 		"without its namespace":       {name: "b"},
 		"with a namespace":            {namespace: "d", name: "b", clusterScoped: true},
 		"with a long resourceVersion": {namespace: "d", name: "b", resourceVersion: strings.Repeat("1", 1000)},
@@ -170,6 +171,10 @@ func TestAnObjectThatCannotBeOneIsNeverSentFor(t *testing.T) {
 					!strings.Contains(text, "liar.example.com") ||
 					strings.ContainsAny(text, "\x1b") || len(text) > 700 {
 					t.Errorf("the error does not name resource and server, or repeats what it should not: %q", text)
+				}
+				if tt.namespace != "" && tt.resourceVersion == "" &&
+					!strings.Contains(err.Error(), printable.Quote(tt.namespace)) {
+					t.Errorf("the error does not name the namespace: %v", err)
 				}
 				for _, sent := range l.sent {
 					if strings.HasSuffix(sent, "/flunders/a") {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -22,7 +23,7 @@ const (
 	firstPageObjects = 100
 	maxPageObjects   = 500
 	pageBytes        = 512 << 10
-	maxPageBytes     = 4 << 20
+	maxPageBytes     = 6 << 20 // more than one object, and its name once more in a continue token that escapes it
 )
 
 // pageSizer decides how many objects to request.
@@ -111,11 +112,18 @@ func (s *Sweep) pages(starting, ctx context.Context, token string, each func(p p
 		defer close(done)
 		defer close(ahead)
 		var list course
-		for first, expirations := token == "", 0; ; {
-			limit := s.sizer.limit()
+		// more makes a page end with another object if the next one cannot be requested.
+		for first, expirations, more := token == "", 0, int64(0); ; {
+			limit := s.sizer.limit() + more
 			p, err := s.list(starting, ctx, s.wire.target.Resource.Version, limit, token)
+			if err == nil {
+				err = p.continues()
+			}
 			switch {
-			case errors.Is(err, ErrAnswerTooLarge) && limit > 1:
+			case errors.Is(err, errNoNext) && more < maxPageItems/2:
+				more = 2*more + 1
+				continue
+			case errors.Is(err, ErrAnswerTooLarge) && limit > 1 && more == 0:
 				s.sizer.sawTooLarge(limit)
 				continue
 			case classify(err) == expired && expirations < maxExpirations:
@@ -128,7 +136,7 @@ func (s *Sweep) pages(starting, ctx context.Context, token string, each func(p p
 					continue
 				}
 			case err == nil:
-				expirations = 0
+				expirations, more = 0, 0
 				s.sizer.saw(p)
 				err = list.follow(p, s.wire.target.Origin != Aggregated)
 			}
@@ -154,6 +162,24 @@ func (s *Sweep) pages(starting, ctx context.Context, token string, each func(p p
 		}
 	}
 	return causeOf(ctx, nil)
+}
+
+// errNoNext reports that no request gets the page after one, which has to end with another object.
+var errNoNext = fmt.Errorf("%w: the next page cannot be requested", ErrEndlessList)
+
+// continues returns an errNoNext if the continue token is too long for a request, or names another key than that of the
+// last object. A kube-apiserver's token contains the key as JSON, which replaces bytes that are not UTF-8: the next page
+// would leave objects out, or never come (I4).
+func (p page) continues() error {
+	if p.next == "" || len(p.objects) == 0 {
+		return nil
+	}
+	last := p.objects[len(p.objects)-1]
+	if utf8.ValidString(last.key()) && len(p.next) <= bounded.MaxToken {
+		return nil
+	}
+	return fmt.Errorf("%w: it follows %s, whose name is too long or not UTF-8", errNoNext,
+		printable.Name(last.namespace, last.name))
 }
 
 // maxListStarts bounds how often one pass starts its list over because a continue token expired without a replacement.
@@ -200,7 +226,7 @@ func (c *course) startOver() error {
 // state. Objects that were written since the list began were written in this epoch.
 func continueToken(err error) string {
 	var status apierrors.APIStatus
-	if errors.As(err, &status) && len(status.Status().Continue) <= maxTokenBytes {
+	if errors.As(err, &status) && len(status.Status().Continue) <= bounded.MaxToken {
 		return status.Status().Continue
 	}
 	return ""

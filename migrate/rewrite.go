@@ -333,17 +333,22 @@ func (s *Sweep) judge(starting context.Context, o object, err error) (Counts, *F
 	}
 }
 
-// retryFailed tries once more to rewrite the objects that failed during the pass: many errors are transient. It reports
-// the rest.
+// retryFailed tries once more to rewrite the objects that failed during the pass, as far as their names are known: many
+// errors are transient. It reports the rest.
 func (s *Sweep) retryFailed(starting, ctx context.Context) error {
 	if len(s.state.Failures) == 0 {
 		return nil
 	}
 	s.enter(Retrying)
 	s.update(func() { s.silent = silence{} })
-	again := make([]object, len(s.state.Failures))
-	for i, f := range s.state.Failures {
-		again[i] = f.object()
+	var again []object
+	var unknown, retried []Failure
+	for _, f := range s.state.Failures {
+		if f.Abridged {
+			unknown = append(unknown, f)
+			continue
+		}
+		again, retried = append(again, f.object()), append(retried, f)
 	}
 	counts, failures, err := s.each(starting, ctx, again, s.rewrite)
 	if err != nil {
@@ -351,13 +356,13 @@ func (s *Sweep) retryFailed(starting, ctx context.Context) error {
 	}
 	s.update(func() {
 		s.live = Counts{}
-		for _, f := range s.state.Failures {
+		for _, f := range retried {
 			s.state.Counts.Failed--
 			s.state.Counts.WouldLoseFields -= countOf(f).WouldLoseFields
 		}
 		s.state.Counts.add(counts)
 		s.state.Failures = nil
-		s.state.fail(failures)
+		s.state.fail(append(unknown, failures...))
 		s.keepWitness()
 	})
 	return s.save(ctx)

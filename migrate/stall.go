@@ -44,7 +44,7 @@ func (s *Sweep) hindered() string {
 	if s.silent.last.Name == "" {
 		return ""
 	}
-	return fmt.Sprintf("; the last one that failed is %s: %s", printable.Quote(s.silent.last.object().key()),
+	return fmt.Sprintf("; the last one that failed is %s: %s", printable.Name(s.silent.last.Namespace, s.silent.last.Name),
 		s.silent.last.Message)
 }
 

@@ -262,7 +262,7 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 	if err := s.follow(ctx, epoch); err != nil {
 		return err
 	}
-	if !s.goesOn(epoch, now) || s.state.Listed && s.state.FailuresOmitted > 0 {
+	if !s.goesOn(epoch, now) || s.state.Listed && s.state.forgetsFailed() {
 		s.update(s.endPass)
 	}
 	starting, release := s.untilStopped(ctx)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"strconv"
 	"sync/atomic"
@@ -118,6 +119,9 @@ func (w *wire) path(o object, subresource ...string) (string, error) {
 	if err != nil {
 		return "", w.untrusted(err)
 	}
+	if escaped := (&url.URL{Path: path}).EscapedPath(); len(escaped) > maxPathBytes {
+		return "", fmt.Errorf("%w: its path has %d bytes (at most %d)", errUnnamable, len(escaped), maxPathBytes)
+	}
 	return path, nil
 }
 
@@ -132,25 +136,26 @@ func (w *wire) host() string { return w.client.Get().URL().Host }
 const (
 	// maxVersionBytes bounds a resourceVersion and a UID, which are opaque: Kubernetes' own have 20 and 36 bytes.
 	maxVersionBytes = 256
-	// maxTokenBytes bounds a continue token, which the checkpoint contains. That of a kube-apiserver contains a key.
-	maxTokenBytes = 16 << 10
+	// maxPathBytes bounds the escaped path of a request: API servers refuse a request whose URL and headers have more
+	// than 1 MiB.
+	maxPathBytes = 960 << 10
 )
 
 // named returns why a listed object cannot be one of the resource, or nil.
 func (w *wire) named(o object) error {
-	if err := apipath.Segment("name", o.name); err != nil {
-		return err
-	}
+	name, namespace := apipath.Segment("name", o.name), apipath.Segment("namespace", o.namespace)
 	switch {
 	case w.target.Namespaced && o.namespace == "":
 		return fmt.Errorf("%s has no namespace, and the resource is namespaced", printable.Quote(o.name))
 	case !w.target.Namespaced && o.namespace != "":
 		return fmt.Errorf("%s has the namespace %s, and the resource is cluster-scoped",
 			printable.Quote(o.name), printable.Quote(o.namespace))
-	case o.namespace != "":
-		if err := apipath.Segment("namespace", o.namespace); err != nil {
-			return err
-		}
+	case name != nil && o.namespace != "":
+		return fmt.Errorf("%w, in the namespace %s", name, printable.Quote(o.namespace))
+	case name != nil:
+		return name
+	case o.namespace != "" && namespace != nil:
+		return fmt.Errorf("%w, of %s", namespace, printable.Quote(o.name))
 	}
 	if len(o.resourceVersion) > maxVersionBytes || len(o.uid) > maxVersionBytes {
 		return fmt.Errorf("the resourceVersion or the UID of %s has more than %d bytes",
@@ -179,6 +184,8 @@ var (
 	// errNotTheObject reports a 404 that is not the API server's statement about the object or its namespace: the
 	// resource is not served, or something in between answered. It proves nothing about what is stored (I4).
 	errNotTheObject = errors.New("404 that says nothing about the object")
+	// errUnnamable reports that the name of an object is too long for a request. No request was sent.
+	errUnnamable = errors.New("the name is too long for a request about the object")
 )
 
 // decode parses an answer that must be metadata of type T.
@@ -226,10 +233,6 @@ func (w *wire) list(ctx context.Context, version string, limit int64, token stri
 		if err := w.named(p.objects[i]); err != nil {
 			return page{}, w.untrusted(fmt.Errorf("it listed an object that cannot be one: %w", err))
 		}
-	}
-	if len(p.next) > maxTokenBytes {
-		return page{}, w.untrusted(fmt.Errorf("its continue token has %d bytes (at most %d)",
-			len(p.next), maxTokenBytes))
 	}
 	switch {
 	case list.RemainingItemCount != nil:

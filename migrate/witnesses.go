@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 )
 
 // witness is an object as the sweep left it. When it is read again, it shows whether etcd was restored from a backup in
@@ -120,7 +121,8 @@ func (s *Sweep) hear(starting, ctx context.Context) (t testimony, err error) {
 	for _, w := range s.state.Witnesses {
 		found, err := s.read(starting, ctx, w.object())
 		if err != nil && classify(err) != missing {
-			return testimony{}, fmt.Errorf("read %s again, to see whether etcd was restored: %w", w.object().key(), err)
+			return testimony{}, fmt.Errorf("read %s again, to see whether etcd was restored: %w",
+				printable.Name(w.Namespace, w.Name), err)
 		}
 		if t.hear(w, found); t.restored != nil {
 			break
@@ -140,7 +142,7 @@ func (s *Sweep) recall(starting, ctx context.Context) error {
 	case err != nil:
 		return err
 	case t.restored != nil:
-		return s.startOver(ctx, t.restored.object().key(), t.restored.ResourceVersion)
+		return s.startOver(ctx, printable.Name(t.restored.Namespace, t.restored.Name), t.restored.ResourceVersion)
 	case t.upTo == 0 && s.state.Begun:
 		s.log.Info("No object is as this sweep left it, so nothing shows that etcd was not restored meanwhile: " +
 			"starting over")
@@ -155,7 +157,7 @@ func (s *Sweep) recall(starting, ctx context.Context) error {
 func (s *Sweep) recheck(starting, ctx context.Context) error {
 	t, err := s.hear(starting, ctx)
 	if err == nil && t.restored != nil {
-		err = s.startOver(ctx, t.restored.object().key(), t.restored.ResourceVersion)
+		err = s.startOver(ctx, printable.Name(t.restored.Namespace, t.restored.Name), t.restored.ResourceVersion)
 	}
 	return err
 }
@@ -186,7 +188,7 @@ func (s *Sweep) sawObject(o object) {
 		return
 	}
 	s.update(func() {
-		if n := number(o.resourceVersion); n > s.candidate.ResourceVersion && o.uid != "" {
+		if n := number(o.resourceVersion); n > s.candidate.ResourceVersion && o.uid != "" && o.savable() {
 			s.candidate = witness{Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: n,
 				Owners: uint64(o.owners)}
 		}

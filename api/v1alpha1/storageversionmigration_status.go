@@ -213,7 +213,8 @@ type Failure struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Namespace string `json:"namespace,omitempty"`
-	// Name of the object.
+	// Name of the object. A name that has more than 253 characters is cut, and
+	// ends with an ellipsis.
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 	// Reason in one word: Rejected, Forbidden, WouldChange, WouldLoseFields,

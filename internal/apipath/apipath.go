@@ -8,6 +8,8 @@
 // resource, with our credentials (I3). This package owns the joining: every path that holds a word of an API server is
 // made here, and a word that is not one path segment is ErrUnfit, never a path.
 //
+// The paths are not escaped: they are for rest.Request.AbsPath and url.URL.Path, which escape them.
+//
 // It is pure.
 package apipath
 
@@ -15,8 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,28 +28,15 @@ import (
 // ErrUnfit says that a word cannot be a part of a path; test with errors.Is.
 var ErrUnfit = errors.New("not fit for a request path")
 
-// maxSegment bounds a segment, in bytes. Kubernetes bounds most names at 253.
-const maxSegment = 1024
-
-// Segment returns an ErrUnfit unless a word is one path segment: neither empty nor "." nor "..", without "/", "%" and
-// characters that cannot be seen, in UTF-8, and of at most 1,024 bytes. what names it in the error: "name",
-// "namespace".
+// Segment returns an ErrUnfit unless a word is one path segment: neither empty nor "." nor "..", without "/" and "%".
+// Every other byte is allowed, and so is every length, because API servers allow them in the names of some resources,
+// such as Roles. what names the word in the error: "name", "namespace".
 func Segment(what, word string) error {
-	var why string
-	switch {
-	case word == "":
+	if word == "" {
 		return fmt.Errorf("%w: the %s is empty", ErrUnfit, what)
-	case len(word) > maxSegment:
-		return fmt.Errorf("%w: the %s has %d bytes (at most %d)", ErrUnfit, what, len(word), maxSegment)
-	case !utf8.ValidString(word):
-		why = "is not UTF-8"
-	case strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }):
-		why = "has characters that cannot be printed"
-	default:
-		why = strings.Join(content.IsPathSegmentName(word), ", ")
 	}
-	if why != "" {
-		return fmt.Errorf("%w: the %s %s %s", ErrUnfit, what, printable.Quote(word), why)
+	if problems := content.IsPathSegmentName(word); len(problems) > 0 {
+		return fmt.Errorf("%w: the %s %s %s", ErrUnfit, what, printable.Quote(word), strings.Join(problems, ", "))
 	}
 	return nil
 }
@@ -74,7 +61,7 @@ func Resource(name string, stored bool) (bool, error) {
 	return true, nil
 }
 
-// GroupVersion returns the path of a group-version: /api/v1, or /apis/apps/v1. It needs no escaping.
+// GroupVersion returns the path of a group-version: /api/v1, or /apis/apps/v1. Escaping does not change it.
 func GroupVersion(gv schema.GroupVersion) (string, error) {
 	if problems := validation.IsDNS1035Label(gv.Version); len(problems) > 0 {
 		return "", fmt.Errorf("%w: the version %s is not a DNS label", ErrUnfit, printable.Quote(gv.Version))

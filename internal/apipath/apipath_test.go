@@ -5,29 +5,40 @@ package apipath
 
 import (
 	"errors"
+	"maps"
+	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
 )
 
-// hostile are words that would lead a request out of its resource, or that no one can show.
+// hostile are words that would lead a request out of its resource.
 var hostile = map[string]string{
-	"empty":                "",
-	"the folder itself":    ".",
-	"the folder above":     "..",
-	"out of the API":       "../../../../../../api/v1/namespaces/kube-system/secrets/x",
-	"to a node's proxy":    "../../../../../../api/v1/nodes/http:n1:19080/proxy/metrics",
-	"a subresource":        "a/scale",
-	"an absolute path":     "/api",
-	"escaped":              "..%2f..%2fsecrets",
-	"a line end":           "a\nHost: b",
-	"a zero":               "a\x00",
-	"a terminal's escape":  "a\x1b[2J",
-	"not UTF-8":            "a\xff",
-	"a right-to-left mark": "a\u202eb",
-	"longer than may be":   strings.Repeat("a", maxSegment+1),
+	"empty":               "",
+	"the folder itself":   ".",
+	"the folder above":    "..",
+	"out of the API":      "../../../../../../api/v1/namespaces/kube-system/secrets/x",
+	"to a node's proxy":   "../../../../../../api/v1/nodes/http:n1:19080/proxy/metrics",
+	"a subresource":       "a/scale",
+	"an absolute path":    "/api",
+	"escaped":             "..%2f..%2fsecrets",
+	"a line end":          "a\nHost: b/",
+	"a terminal's escape": "a\x1b[2J/",
+	"not UTF-8":           "a\xff/\u202e",
+	"long":                strings.Repeat("/", 2000),
+}
+
+// odd are names that API servers accept for some resources, such as Roles.
+var odd = []string{
+	"a\u00a0b", "a\x1b[2J", "a\u202eb", "a\nHost: b", "a\x00", "a\xff", "...", "..a", " ", "a?b#c;d e+f&g=h", "system:a",
+	`a\b"c`, "世界", strings.Repeat("x", 1100), strings.Repeat("\x01", 500<<10),
 }
 
 func TestNoWordOfAServerLeadsOutOfItsResource(t *testing.T) {
@@ -87,6 +98,47 @@ func TestAPathIsWhatItsPartsSay(t *testing.T) {
 		if err != nil || got != want || path.Clean(got) != got {
 			t.Errorf("path = %q (%v), want %q", got, err, want)
 		}
+	}
+}
+
+func TestAnyOtherNameIsOneSegmentOfThePath(t *testing.T) {
+	for _, name := range odd {
+		wantRoundTrip(t, name)
+	}
+}
+
+// A name is refused, or an API server that parses the URL finds the same name in the same place.
+func FuzzName(f *testing.F) {
+	for _, name := range slices.Concat(odd, slices.Collect(maps.Values(hostile))) {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if name == "" || len(content.IsPathSegmentName(name)) > 0 {
+			if err := Segment("name", name); !errors.Is(err, ErrUnfit) {
+				t.Errorf("%q: %v, want ErrUnfit", name, err)
+			}
+			return
+		}
+		wantRoundTrip(t, name)
+	})
+}
+
+func wantRoundTrip(t *testing.T, name string) {
+	t.Helper()
+	roles := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}
+	built, err := Object(roles, "default", name)
+	if err != nil {
+		t.Fatalf("%.40q: %v", name, err)
+	}
+	client, err := rest.UnversionedRESTClientFor(&rest.Config{Host: "https://a.example.com/clusters/c1",
+		ContentConfig: rest.ContentConfig{NegotiatedSerializer: serializer.NewCodecFactory(runtime.NewScheme())}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, err := url.Parse(client.Get().AbsPath(built).Param("limit", "1").URL().String())
+	want := "/clusters/c1/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles/" + name
+	if err != nil || sent.Path != want || sent.RawQuery != "limit=1" || sent.Fragment != "" {
+		t.Errorf("%.40q is sent for as %.80q (%v)", name, sent, err)
 	}
 }
 

@@ -217,7 +217,7 @@ func TestPagesWithoutEndAreFoundOut(t *testing.T) {
 		"empty pages": {func(i int) (string, []string) { return fmt.Sprint(i), nil }, maxEmptyPages},
 		"a token without end": {func(int) (string,
 			[]string) {
-			return strings.Repeat("x", maxToken+1), []string{"a"}
+			return strings.Repeat("x", MaxToken+1), []string{"a"}
 		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

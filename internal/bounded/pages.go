@@ -18,10 +18,12 @@ const (
 	maxEmptyPages = 100
 	// maxObjects bounds the objects of one list: several times as many as an etcd of 8 GiB can store.
 	maxObjects = 10_000_000
-	// maxToken bounds the bytes of a continue token, which is a part of the next request's URL. The token of a
-	// kube-apiserver contains a key.
-	maxToken = 16 << 10
 )
+
+// MaxToken bounds the bytes of a continue token, which is a part of the next request's URL: API servers refuse a request
+// whose URL and headers have more than 1 MiB. The token of a kube-apiserver contains a key, and the name of a Role may
+// have half a MiB.
+const MaxToken = 768 << 10
 
 // Pages follows one list from page to page, and notices if it does not end: if a continue token or a page repeats, if a
 // hundred pages in a row have no object, or if there are more objects than etcd can store. It remembers only one token
@@ -58,9 +60,9 @@ func (p *Pages) Next(token string, identities func(yield func(string) bool)) err
 	switch {
 	case token == "":
 		return nil
-	case len(token) > maxToken:
+	case len(token) > MaxToken:
 		return fmt.Errorf("%w: a continue token has %d bytes, and at most %d are followed",
-			ErrEndless, len(token), maxToken)
+			ErrEndless, len(token), MaxToken)
 	case p.count > 0 && token == p.token:
 		return fmt.Errorf("%w: a continue token came for the second time", ErrEndless)
 	case p.count > 0 && objects > 0 && page == p.page:

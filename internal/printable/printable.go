@@ -47,9 +47,49 @@ func Text(text string) string {
 func Quote(word string) string {
 	const most = 100
 	if len(word) > most {
-		return fmt.Sprintf("%+q… (%d bytes)", word[:most], len(word))
+		return fmt.Sprintf("%+q… (%d bytes)", Prefix(word, most), len(word))
 	}
 	return fmt.Sprintf("%+q", word)
+}
+
+// Prefix returns as many characters of a text as have at most a number of bytes.
+func Prefix(text string, bytes int) string {
+	if len(text) <= bytes {
+		return text
+	}
+	for back := range min(bytes+1, utf8.UTFMax) { // text that is not UTF-8 is cut anywhere
+		if utf8.RuneStart(text[bytes-back]) {
+			return text[:bytes-back]
+		}
+	}
+	return text[:bytes]
+}
+
+// Cut shortens a text to a number of characters; the last one is then an ellipsis.
+func Cut(text string, characters int) string {
+	if runes := []rune(text); len(runes) > characters {
+		return string(runes[:characters-1]) + "…"
+	}
+	return text
+}
+
+// Name names an object for people: namespace/name, or the name alone if the namespace is empty. The API server accepts
+// every name of a Role or a RoleBinding that is one path segment. A word that is longer than the 253 bytes of most
+// names, or has a space, a quote or a character that is not just shown, is returned as Quote returns it.
+func Name(namespace, name string) string {
+	if namespace == "" {
+		return plain(name)
+	}
+	return plain(namespace) + "/" + plain(name)
+}
+
+func plain(word string) string {
+	const most = 253
+	odd := func(r rune) bool { return r == ' ' || r == '"' || !unicode.IsPrint(r) }
+	if len(word) > most || !utf8.ValidString(word) || strings.ContainsFunc(word, odd) {
+		return Quote(word)
+	}
+	return word
 }
 
 // colors are the sequences with which verdicts are shown in a color.

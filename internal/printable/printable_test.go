@@ -6,6 +6,7 @@ package printable
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -27,6 +28,70 @@ func TestWhatIsNotPrintedIsEscaped(t *testing.T) {
 	} {
 		if got := Text(test[0]); got != test[1] {
 			t.Errorf("%s: %q, want %q", name, got, test[1])
+		}
+	}
+}
+
+func TestNamesOfObjectsAreQuotedIfTheyAreOdd(t *testing.T) {
+	t.Parallel()
+	for want, o := range map[string][2]string{
+		"default/a":              {"default", "a"},
+		"system:a":               {"", "system:a"},
+		"d/ünïcode":              {"d", "ünïcode"},
+		`d/"a\u00a0b"`:           {"d", "a\u00a0b"},
+		`d/"a b"`:                {"d", "a b"},
+		`d/"a\"b"`:               {"d", `a"b`},
+		`d/"\x1b[2J"`:            {"d", "\x1b[2J"},
+		`d/"\u202eelif"`:         {"d", "\u202eelif"},
+		`d/"a\xff"`:              {"d", "a\xff"},
+		`"d\n"/a`:                {"d\n", "a"},
+		strings.Repeat("x", 253): {"", strings.Repeat("x", 253)},
+		`d/"` + strings.Repeat("x", 100) + `"… (1100 bytes)`:      {"d", strings.Repeat("x", 1100)},
+		`d/"` + strings.Repeat(`\u00e9`, 50) + `"… (1001 bytes)`:  {"d", strings.Repeat("é", 500) + "x"},
+		`d/"x` + strings.Repeat(`\u00e9`, 49) + `"… (1001 bytes)`: {"d", "x" + strings.Repeat("é", 500)},
+	} {
+		if got := Name(o[0], o[1]); got != want {
+			t.Errorf("Name(%q, %.20q) = %s, want %s", o[0], o[1], got, want)
+		}
+	}
+}
+
+// Whatever a name is, it is shown in one bounded word, and what is not abridged tells which name it is.
+func FuzzName(f *testing.F) {
+	for _, name := range []string{"a", "a b", `"`, "a\x1b[2J", "a\u00a0", "\xff", strings.Repeat("世", 84), strings.Repeat("\x00", 300)} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		got := Name("", name)
+		if got != Text(got) || strings.ContainsAny(got, "\n\t") || len(got) > 700 {
+			t.Errorf("%q is shown as %q", name, got)
+		}
+		back := got
+		if strings.HasPrefix(got, `"`) {
+			var err error
+			if back, err = strconv.Unquote(got); err != nil && strings.HasSuffix(got, " bytes)") {
+				return
+			}
+		}
+		if back != name {
+			t.Errorf("%q is shown as %s, which is %q", name, got, back)
+		}
+	})
+}
+
+func TestATextIsCutBetweenCharacters(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ got, want string }{
+		{Cut("ééé", 3), "ééé"},
+		{Cut("éééé", 3), "éé…"},
+		{Prefix("ééé", 6), "ééé"},
+		{Prefix("ééé", 5), "éé"},
+		{Prefix("世界", 5), "世"},
+		{Prefix("世界", 2), ""},
+		{Prefix("\x80\x80\x80\x80\x80\x80", 5), "\x80\x80\x80\x80\x80"},
+	} {
+		if test.got != test.want {
+			t.Errorf("%q, want %q", test.got, test.want)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func (c collection) read(ctx context.Context, m *metav1.ObjectMeta) (*metav1.Obj
 		return get(ctx, c.client.Get().AbsPath(path), "PartialObjectMetadata", &object)
 	})
 	if err == nil && (object.Name != m.Name || object.Namespace != m.Namespace) {
-		return nil, fmt.Errorf("%w: it was asked for %s and answered about %q", migrate.ErrUntrustedAnswer, key(m),
+		return nil, fmt.Errorf("%w: it was asked for %s and answered about %s", migrate.ErrUntrustedAnswer, key(m),
 			key(&object.ObjectMeta))
 	}
 	return &object.ObjectMeta, err

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 )
 
 // ErrNotMoved says that the managedFields or the ownerReferences of some objects still name the version.
@@ -178,9 +179,4 @@ func kindOf(err error) pace.Kind {
 }
 
 // key names an object for users.
-func key(m *metav1.ObjectMeta) string {
-	if m.Namespace == "" {
-		return m.Name
-	}
-	return m.Namespace + "/" + m.Name
-}
+func key(m *metav1.ObjectMeta) string { return printable.Name(m.Namespace, m.Name) }

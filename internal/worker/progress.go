@@ -7,11 +7,15 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// maxText bounds a message, in characters.
-const maxText = 1024
+// Bounds of a report, in characters: of a message, and of a name or a namespace.
+const (
+	maxText = 1024
+	maxName = 253
+)
 
 // report returns the current report. Before the sweep has read its checkpoint, the numbers are those of the previous
 // report.
@@ -48,10 +52,11 @@ func (s *sweeping) done() int64 {
 	return counts.Done() + counts.RewrittenBefore
 }
 
-// named returns the failures that a report names.
+// named returns the failures that a report names: for people, because long names are cut.
 func named(failures []migrate.Failure) []migrate.Failure {
 	var first []migrate.Failure
 	for _, f := range failures[:min(len(failures), maxReportedFailures)] {
+		f.Namespace, f.Name = printable.Cut(f.Namespace, maxName), printable.Cut(f.Name, maxName)
 		f.Message = cut(f.Message)
 		first = append(first, f)
 	}
@@ -59,13 +64,7 @@ func named(failures []migrate.Failure) []migrate.Failure {
 }
 
 // cut bounds a message to maxText characters.
-func cut(text string) string {
-	characters := []rune(text)
-	if len(characters) <= maxText {
-		return text
-	}
-	return string(characters[:maxText-1]) + "…"
-}
+func cut(text string) string { return printable.Cut(text, maxText) }
 
 // same reports whether two reports differ only in their times.
 func same(a, b *Report) bool {

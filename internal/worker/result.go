@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -182,11 +183,7 @@ func (s *sweeping) moved(ctx context.Context) string {
 }
 
 func describe(f migrate.Failure) string {
-	name := f.Name
-	if f.Namespace != "" {
-		name = f.Namespace + "/" + f.Name
-	}
-	return fmt.Sprintf("%s: %s: %s", name, f.Reason, strings.Join(strings.Fields(f.Message), " "))
+	return fmt.Sprintf("%s: %s: %s", printable.Name(f.Namespace, f.Name), f.Reason, strings.Join(strings.Fields(f.Message), " "))
 }
 
 // sentence returns an error's text on one line of bounded length.

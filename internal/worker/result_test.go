@@ -5,6 +5,8 @@ package worker
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,5 +41,28 @@ func TestWhatWorkersMayNotMigrateOnPurposeNamesTheWayOut(t *testing.T) {
 		if got := forbidden(err, schema.ParseGroupResource(name)); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
+	}
+}
+
+func TestAFailureIsNamedWithItsNamespaceInOneLine(t *testing.T) {
+	f := migrate.Failure{Namespace: "d", Name: "a\u00a0\x1b[2J", Reason: migrate.Rejected, Message: "no\ncolor"}
+	if got, want := describe(f), `d/"a\u00a0\x1b[2J": Rejected: no color`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// The ConfigMap of a run has room for the names of twenty failures, whatever they are.
+func TestAReportNamesFailuresUpToALength(t *testing.T) {
+	long := strings.Repeat("é", 2000)
+	got := named(slices.Repeat([]migrate.Failure{{Namespace: long, Name: long, Message: long}}, 30))
+	if len(got) != maxReportedFailures {
+		t.Fatalf("%d failures, want %d", len(got), maxReportedFailures)
+	}
+	want := strings.Repeat("é", 252) + "…"
+	if f := got[19]; f.Namespace != want || f.Name != want || f.Message != strings.Repeat("é", 1023)+"…" {
+		t.Errorf("%+v, want all of it cut", f)
+	}
+	if f := named([]migrate.Failure{{Namespace: "d", Name: "a\u00a0b"}})[0]; f.Namespace != "d" || f.Name != "a\u00a0b" {
+		t.Errorf("%+v, want the name as it is", f)
 	}
 }

@@ -290,6 +290,12 @@ func TestAFailureStaysReadableUntilItIsFixed(t *testing.T) {
 		t.Errorf("status is %+v", m.Status)
 	}
 	wantStored(t, c.cluster, testbed.WidgetsPrefix, map[string]int{v2: n})
+
+	t.Run("a Role of any name is migrated, and a failed one is named", func(t *testing.T) {
+		roles := *c
+		roles.T = t
+		rolesOfAnyNameAreMigrated(t, &roles)
+	})
 }
 
 // refuses waits until the API server refuses to change a widget.

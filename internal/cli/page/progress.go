@@ -10,6 +10,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
@@ -82,11 +83,8 @@ func progressRow(r render.ProgressResource, p render.Progress) Row {
 		row.Note = r.Summary
 	}
 	for _, f := range r.Failures {
-		name := f.Name
-		if f.Namespace != "" {
-			name = f.Namespace + "/" + f.Name
-		}
-		row.Failures = append(row.Failures, Failure{Object: name, Reason: f.Reason, Message: f.Message})
+		row.Failures = append(row.Failures, Failure{Object: printable.Name(f.Namespace, f.Name), Reason: f.Reason,
+			Message: f.Message})
 	}
 	if len(row.Failures) > 0 {
 		row.Others = max(0, r.Failed-int64(len(row.Failures)))

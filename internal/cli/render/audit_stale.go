@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kube-migrator/kube-migrator/internal/etcdaudit"
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 )
 
 // StaleList writes stale objects while they are found: it keeps none (I6), so its columns have fixed widths. As JSON
@@ -28,21 +29,18 @@ const staleColumns = "%-40s %-50s %-30s %s"
 func (l *StaleList) Add(o etcdaudit.StaleObject) error {
 	begun := l.begun
 	l.begun = true
-	path := o.Name
-	if o.Namespace != "" {
-		path = o.Namespace + "/" + o.Name
-	}
+	path := printable.Name(o.Namespace, o.Name)
 	switch l.Format {
 	case JSON:
 		return l.addJSON(o, begun)
 	case YAML:
 		return l.addYAML(o, begun)
 	case Name:
-		_, err := fmt.Fprintf(l.Out, "%s/%s\n", clean(o.Resource), clean(path))
+		_, err := fmt.Fprintf(l.Out, "%s/%s\n", clean(o.Resource), path)
 		return err
 	case Text, Table, Wide, HTML, Prometheus:
 	}
-	cells := []any{clean(o.Resource), clean(path), o.APIVersion, o.CurrentVersion}
+	cells := []any{clean(o.Resource), path, o.APIVersion, o.CurrentVersion}
 	format := staleColumns + "\n"
 	if l.Format == Wide {
 		cells, format = []any{cells[0], cells[1], cells[2],

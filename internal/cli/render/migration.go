@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -207,11 +208,7 @@ func (m *Migration) failuresText(b *strings.Builder) {
 		if i == shownFailures {
 			break
 		}
-		name := f.Name
-		if f.Namespace != "" {
-			name = f.Namespace + "/" + f.Name
-		}
-		fmt.Fprintf(b, "  failed      %s: %s: %s\n", name, f.Reason, clean(f.Message))
+		fmt.Fprintf(b, "  failed      %s: %s: %s\n", printable.Name(f.Namespace, f.Name), f.Reason, clean(f.Message))
 	}
 	if hidden := m.Result.Counts.Failed - int64(min(shownFailures, len(m.Result.Failures))); hidden > 0 {
 		fmt.Fprintf(b, "  failed      and %s more, see -o json\n", Count(hidden))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
@@ -268,11 +269,8 @@ func (r ProgressResource) failures(b *strings.Builder) {
 		if i == shownFailures {
 			break
 		}
-		name := f.Name
-		if f.Namespace != "" {
-			name = f.Namespace + "/" + f.Name
-		}
-		fmt.Fprintf(b, "  failed  %s: %s: %s\n", clean(name), clean(f.Reason), clean(f.Message))
+		fmt.Fprintf(b, "  failed  %s: %s: %s\n", printable.Name(f.Namespace, f.Name), clean(f.Reason),
+			clean(f.Message))
 	}
 	if hidden := r.Failed - int64(min(shownFailures, len(r.Failures))); hidden > 0 && len(r.Failures) > 0 {
 		fmt.Fprintf(b, "  failed  and %s more\n", Count(hidden))

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 	"github.com/kube-migrator/kube-migrator/internal/worker"
 )
 
@@ -19,6 +20,7 @@ const (
 	maxServers  = 64   // listed in status.epoch
 	maxFailures = 20   // listed in status.failures
 	maxText     = 1024 // characters of a summary or a message
+	maxName     = 253  // characters of a failure's name or namespace
 )
 
 // statusAfter returns the status after a decision was carried out. It is pure.
@@ -54,9 +56,9 @@ func statusAfter(m *v1alpha1.StorageVersionMigration, d decision, now time.Time,
 		s.Progress.ObjectsPerSecond, s.Progress.EstimatedCompletionTime = 0, metav1.Time{}
 	}
 	s.ObservedGeneration = observed(m, s, d.phase)
-	s.Summary = cut(summary(s, d), maxText)
+	s.Summary = printable.Cut(summary(s, d), maxText)
 	s.Conditions = conditions(m.Status.Conditions, metav1.NewTime(now.Truncate(time.Second)), m.Generation, d.phase,
-		d.reason, cut(d.message, maxText))
+		d.reason, printable.Cut(d.message, maxText))
 	return s
 }
 
@@ -115,8 +117,8 @@ func failuresOf(r run) []v1alpha1.Failure {
 	var list []v1alpha1.Failure
 	for _, f := range r.report.Failures[:min(len(r.report.Failures), maxFailures)] {
 		list = append(list, v1alpha1.Failure{
-			Namespace: f.Namespace, Name: f.Name, Reason: string(f.Reason),
-			Message: cut(f.Message, maxText), Attempts: r.attempt,
+			Namespace: printable.Cut(f.Namespace, maxName), Name: printable.Cut(f.Name, maxName),
+			Reason: string(f.Reason), Message: printable.Cut(f.Message, maxText), Attempts: r.attempt,
 		})
 	}
 	return list
@@ -172,14 +174,6 @@ func summary(s v1alpha1.StorageVersionMigrationStatus, d decision) string {
 		return string(d.phase)
 	}
 	return d.message
-}
-
-// cut shortens a text to a number of characters.
-func cut(text string, most int) string {
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return text
 }
 
 // changed reports whether next differs from the recorded status. The times of conditions alone are not a difference.
