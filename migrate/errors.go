@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
 
 // The errors of Sweep.Run. Test with errors.Is. A nil error means that every object was accounted for and that this is
@@ -102,7 +103,7 @@ func classify(err error) class {
 		return cancelled
 	case errors.Is(err, ErrUntrustedAnswer):
 		return untrusted
-	case errors.Is(err, ErrAnswerTooLarge), errors.As(err, new(*fieldLossError)):
+	case errors.Is(err, ErrAnswerTooLarge), errors.As(err, new(*pruning.LossError)):
 		return rejected // another request gets the same answer
 	case errors.Is(err, errMalformed), errors.Is(err, errNotTheObject):
 		return faulty
@@ -208,7 +209,7 @@ func reasonOf(err error, c class) Reason {
 		if isGuarded(err) {
 			return WouldChange
 		}
-		if errors.As(err, new(*fieldLossError)) {
+		if errors.As(err, new(*pruning.LossError)) {
 			return WouldLoseFields
 		}
 		if apierrors.IsForbidden(err) && !isAdmission(err) {

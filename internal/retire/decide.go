@@ -18,13 +18,14 @@ func (want Intent) Decide(f Facts) (Plan, error) {
 	d := f.CRD
 	for _, rule := range []func(Facts) *refusal.Error{
 		want.established, want.known, want.notStorage, want.rescuable, want.notLast, want.nothingElseStored,
-		want.readable, want.unserved, want.alone, want.ownersRead, want.independent,
+		want.readable, want.lossless, want.unserved, want.alone, want.ownersRead, want.independent,
+		want.losslessDependents,
 	} {
 		if refused := rule(f); refused != nil {
 			return Plan{}, refused
 		}
 	}
-	if !has(d, want.Version) && f.Unreadable == "" && !want.named(f) {
+	if want.isRetired(f) {
 		if want.FixOwners && f.Dependents.Objects > 0 {
 			return Plan{Steps: []Step{want.pointingStep(f)}}, nil
 		}
@@ -32,6 +33,11 @@ func (want Intent) Decide(f Facts) (Plan, error) {
 			fmt.Sprintf("%s is not in spec.versions (%s), and nothing names it", want.Version, names(d))}}}, nil
 	}
 	return Plan{Steps: want.steps(f)}, nil
+}
+
+// isRetired reports whether the CRD does not have the version, and nothing names it but ownerReferences.
+func (want Intent) isRetired(f Facts) bool {
+	return !has(f.CRD, want.Version) && f.Unreadable == "" && !want.named(f)
 }
 
 func (want Intent) established(f Facts) *refusal.Error {
@@ -239,8 +245,11 @@ func (want Intent) steps(f Facts) []Step {
 	if f.Unreadable != "" {
 		objects = "all objects"
 	}
-	steps = append(steps, Step{Migrate, Todo,
-		fmt.Sprintf("rewrite %s as %s, and prove that nothing else is stored", objects, storage)})
+	rewrite := fmt.Sprintf("rewrite %s as %s, and prove that nothing else is stored", objects, storage)
+	if l := f.Losses.Accepted; l.Objects > 0 {
+		rewrite += fmt.Sprintf("; fields are lost of %s: %s", phrase.Objects(l.Objects), l)
+	}
+	steps = append(steps, Step{Migrate, Todo, rewrite})
 	prune := Step{Prune, Todo, fmt.Sprintf("reduce status.storedVersions [%s] to [%s]",
 		strings.Join(d.Status.StoredVersions, " "), storage)}
 	switch {
