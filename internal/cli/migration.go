@@ -222,6 +222,9 @@ func (m *migration) announce(ctx context.Context, r inventory.Resource,
 		return m.fail(report, fmt.Errorf("count %s: %w", report.Resource, err))
 	}
 	report.Result.Total = objects.Count
+	if report.Losses, err = inventory.Outlook(ctx, m.client, r, m.flags.options.AcceptFieldLoss); err != nil {
+		return m.fail(report, err)
+	}
 	return report, nil
 }
 

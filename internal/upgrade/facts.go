@@ -74,6 +74,9 @@ type Facts struct {
 	// Migrations are the StorageVersionMigrations of the resource, under any of its names. They say what is in
 	// progress; only the StorageState says what a success has proven.
 	Migrations []v1alpha1.StorageVersionMigration
+	// MayLose are fields that objects of a custom resource may have and that a migration would drop, as the schemas of its
+	// CRD show: it leaves such objects alone. They change no verdict.
+	MayLose []string
 	// Empty means that the API server counted no object.
 	Empty bool
 	// Held is what etcd holds, if Question.Etcd.
