@@ -61,6 +61,9 @@ func (s *Sweep) follow(ctx context.Context, epoch Epoch) error {
 			epoch.CRDGeneration, d.Generation)
 	}
 	s.patchAtStorageVersion(d)
+	if err := s.served(d); err != nil {
+		return err
+	}
 	s.wire.pruned = nil
 	if rule := pruning.NewRule(d, s.wire.target.Resource.Version, s.options.AcceptFieldLoss); !rule.Lossless() {
 		s.wire.pruned = rule
