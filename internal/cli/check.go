@@ -289,7 +289,7 @@ func (g *gathering) foresee(ctx context.Context, facts []upgrade.Facts) error {
 	return nil
 }
 
-// countEmpty notes which resources have no objects.
+// countEmpty notes which resources have no objects, and which have objects that cannot be listed.
 func (g *gathering) countEmpty(ctx context.Context, facts []upgrade.Facts) error {
 	var resources []inventory.Resource
 	var served []int
@@ -307,6 +307,9 @@ func (g *gathering) countEmpty(ctx context.Context, facts []upgrade.Facts) error
 	}
 	for n, i := range served {
 		facts[i].Empty = counts[n].objects != nil && counts[n].objects.Count == 0
+		if isUnreadable(counts[n].err) {
+			facts[i].Unreadable = exit.OneLine(counts[n].err).Error()
+		}
 	}
 	return nil
 }

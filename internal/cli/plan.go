@@ -6,7 +6,9 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -168,6 +170,12 @@ type count struct {
 	err     error
 }
 
+// isUnreadable reports whether an API server answered that it cannot list objects as they are stored.
+func isUnreadable(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError
+}
+
 // countAll counts the objects of each resource that can be migrated, with one request per resource.
 func countAll(ctx context.Context, client rest.Interface, resources []inventory.Resource) ([]count, error) {
 	counts := make([]count, len(resources))
@@ -217,6 +225,9 @@ func planOf(j records.Recorded, resources []inventory.Resource, counts []count, 
 }
 
 func plannedResource(r inventory.Resource, counted count, need inventory.Need, rate float64) render.PlannedResource {
+	if isUnreadable(counted.err) && need.Answer == inventory.NotNeeded {
+		need.Answer = inventory.Undetermined // whatever a record claims
+	}
 	p := render.PlannedResource{
 		Name: r.String(), Group: r.Group, Resource: r.Resource, AlsoServedAs: r.Names()[1:],
 		Kind: r.Kind, Origin: string(r.Origin), Service: r.Service, Namespaced: r.Namespaced,

@@ -141,6 +141,7 @@ func TestPlanOnARealCluster(t *testing.T) {
 		}
 	})
 	t.Run("what would be left alone is announced", func(t *testing.T) { announcesLosses(t, cluster, client, kubeconfig) })
+	t.Run("what no server can read is not called safe", func(t *testing.T) { nothingUnreadableIsSafe(t, cluster, client, kubeconfig) })
 	t.Run("an API server that does not answer gets two lines", func(t *testing.T) {
 		code, out, errors := run("--server=https://127.0.0.1:1")
 		if code != exit.Error || out != "" || !strings.Contains(errors, "refused") || strings.Count(errors, "\n") != 2 {
@@ -190,6 +191,47 @@ func announcesLosses(t *testing.T, cluster *testbed.Cluster, client rest.Interfa
 		out := strings.Join(strings.Fields(stdout.String()), " ") // however it is wrapped
 		if code != test.code || !strings.Contains(out, test.want) || test.not != "" && strings.Contains(out, test.not) {
 			t.Errorf("%s: exit code %d, want %d and %q:\n%s%s", test.args, code, test.code, test.want, &stdout, &stderr)
+		}
+	}
+}
+
+// nothingUnreadableIsSafe runs the commands that look at resources with an object that was encrypted with a key which is
+// gone, and with one that is stored in a version which the CRD does not have.
+func nothingUnreadableIsSafe(t *testing.T, cluster *testbed.Cluster, client rest.Interface, kubeconfig string) {
+	for plural, test := range map[string]struct{ value, try string }{
+		"keyless": {"k8s:enc:aescbc:v1:key9:0123456789abcdef0123456789abcdef",
+			"kubectl get keyless.demo.example.com --all-namespaces"},
+		"outlives": {`{"apiVersion":"demo.example.com/v1alpha1","kind":"Outlives","metadata":{"name":"a","namespace":"default",` +
+			`"uid":"a"}}`, "kube-migrator retire outlives.demo.example.com --version=v1alpha1 --rescue"},
+	} {
+		name, kind := plural+".demo.example.com", strings.ToUpper(plural[:1])+plural[1:]
+		post(t, client, planCRDs, `{"metadata":{"name":"`+name+`"},"spec":{"group":"demo.example.com","scope":"Namespaced",
+			"names":{"plural":"`+plural+`","singular":"`+plural+`","kind":"`+kind+`"},"versions":[
+			{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
+		post(t, client, "/apis/demo.example.com/v1/namespaces/default/"+plural, // as soon as it is served
+			`{"apiVersion":"demo.example.com/v1","kind":"`+kind+`","metadata":{"name":"b"}}`)
+		const prefix = "/registry/demo.example.com/"
+		if err := cluster.PutRaw(t.Context(), prefix+plural+"/default/a", []byte(test.value)); err != nil {
+			t.Fatal(err)
+		}
+		for command, want := range map[string]struct {
+			code int
+			says string
+		}{
+			"plan":                    {exit.Undetermined, "stored versions claim v1 only; cannot list: "},
+			"check":                   {exit.Undetermined, "its objects cannot be listed: "},
+			"migrate --settle-time=0": {exit.Error, "Try: " + test.try},
+		} {
+			var stdout, stderr strings.Builder
+			args := append([]string{"kube-migrator"}, strings.Fields(command+" "+name+" --kubeconfig="+kubeconfig)...)
+			code := Run(t.Context(), args, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+			out := strings.Join(strings.Fields(stdout.String()+stderr.String()), " ")
+			if code != want.code || !strings.Contains(out, want.says) || !strings.Contains(out, "corrupt object") {
+				t.Errorf("%s %s: exit code %d, want %d and %q:\n%s%s", command, name, code, want.code, want.says, &stdout, &stderr)
+			}
+		}
+		if err := cluster.DeleteRawBelow(t.Context(), prefix+plural+"/"); err != nil { // the invariants do not hold of it
+			t.Error(err)
 		}
 	}
 }

@@ -179,16 +179,25 @@ func (want Intent) readable(f Facts) *refusal.Error {
 	return refusal.New(Unreadable, try, "objects of %s cannot be read: %s", d.Metadata.Name, f.Unreadable)
 }
 
-// strandedBy returns the version of the CRD's group that a message of the API server names and that the CRD does not
-// have, or "".
 func strandedBy(d *crd.CRD, message string) string {
+	var versions []string
+	for _, v := range d.Spec.Versions {
+		versions = append(versions, v.Name)
+	}
+	return StrandedBy(d.Spec.Group, versions, message)
+}
+
+// StrandedBy returns the version of a CRD's group that a message of the API server names and that is not among the CRD's
+// versions, or "".
+func StrandedBy(group string, versions []string, message string) string {
 	for word := range strings.FieldsFuncSeq(message, func(r rune) bool {
 		return strings.ContainsRune(" \t\n\",;()[]{}",
 			r)
 	}) {
-		version, ok := strings.CutPrefix(strings.TrimRight(word, ".:'"), d.Spec.Group+"/")
-		if version, _, _ = strings.Cut(version, "/"); ok && version != "" && !has(d, strings.TrimRight(version, ",:")) {
-			return strings.TrimRight(version, ",:")
+		version, ok := strings.CutPrefix(strings.TrimRight(word, ".:'"), group+"/")
+		version, _, _ = strings.Cut(version, "/")
+		if version = strings.TrimRight(version, ",:"); ok && version != "" && !slices.Contains(versions, version) {
+			return version
 		}
 	}
 	return ""

@@ -79,6 +79,8 @@ type Facts struct {
 	MayLose []string
 	// Empty means that the API server counted no object.
 	Empty bool
+	// Unreadable is the API server's message if it cannot list the objects as they are stored; otherwise it is empty.
+	Unreadable string
 	// Held is what etcd holds, if Question.Etcd.
 	Held []Held
 }
