@@ -47,6 +47,24 @@ func TestEveryAnswerHasAClassAndEveryFailureAReason(t *testing.T) {
 				errors.New(`conversion webhook for demo.example.com/v1, Kind=Widget failed: Post "https://x": EOF`),
 			), lost, Unreachable,
 		},
+		"a conversion webhook that is away while an object is read is no answer": {
+			apierrors.NewInternalError(errors.New("StorageError: corrupt object, Code: 7, Key: /x, ResourceVersion: 0, " +
+				"AdditionalErrorMsg: object not decodable revision=217: conversion webhook for demo.example.com/v1, " +
+				`Kind=Widget failed: Post "https://x": dial tcp 127.0.0.1:1: connect: connection refused`)), lost, Unreachable,
+		},
+		"a conversion webhook whose Service is gone does not come back": {
+			apierrors.NewInternalError(errors.New("StorageError: corrupt object, Code: 7, Key: /x, ResourceVersion: 0, " +
+				"AdditionalErrorMsg: object not decodable revision=217: conversion webhook for demo.example.com/v1, " +
+				`Kind=Widget failed: Post "https://x.d.svc:443/c?timeout=30s": service "x" not found`)), unready, Unreachable,
+		},
+		"a conversion webhook's answer while an object is read is about the object": {
+			apierrors.NewInternalError(errors.New("StorageError: corrupt object, Code: 7, Key: /x, ResourceVersion: 0, " +
+				"AdditionalErrorMsg: object not decodable revision=217: conversion webhook for demo.example.com/v1, " +
+				"Kind=Widget failed: no color")), faulty, ServerError,
+		},
+		"an object in a version that the CRD does not have stays unreadable": {status(http.StatusInternalServerError, "",
+			"object not decodable revision=217: request to convert CR from an invalid group/version: s.example.com/v1"),
+			rejected, Unreadable},
 		"a conversion webhook's answer is about the object": {
 			apierrors.NewInternalError(
 				errors.New(`conversion webhook for demo.example.com/v1, Kind=Widget failed: no color`),

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
 
 // The errors of Sweep.Run. Test with errors.Is. A nil error means that every object was accounted for and that this is
@@ -90,6 +91,7 @@ const (
 	expired         // 410: the continue token is too old
 	rejected        // validation, admission or permissions: not transient
 	refused         // 401: no request will succeed
+	unready         // the conversion webhook is gone: no request that needs it will succeed
 	untrusted       // the answer cannot be true: no answer of this server counts (I4)
 	cancelled       // our own context ended
 )
@@ -103,7 +105,7 @@ func classify(err error) class {
 		return cancelled
 	case errors.Is(err, ErrUntrustedAnswer):
 		return untrusted
-	case errors.Is(err, ErrAnswerTooLarge), errors.Is(err, errUnnamable), errors.As(err, new(*fieldLossError)):
+	case errors.Is(err, ErrAnswerTooLarge), errors.Is(err, errUnnamable), errors.As(err, new(*pruning.LossError)):
 		return rejected // another request gets the same answer
 	case errors.Is(err, errMalformed), errors.Is(err, errNotTheObject):
 		return faulty
@@ -112,13 +114,14 @@ func classify(err error) class {
 	case !errors.As(err, &status):
 		return lost
 	}
-	switch code := status.Status().Code; {
-	case permanent.MatchString(status.Status().Message):
+	switch code, message := status.Status().Code, status.Status().Message; {
+	case isPermanent(err):
 		return rejected // whatever the code is, which is mostly 500
-	case admissionDenial.MatchString(status.Status().Message), policyDenial.MatchString(status.Status().Message):
+	case admissionDenial.MatchString(message), policyDenial.MatchString(message):
 		return rejected // whatever code the webhook or the policy chose
-	case strings.Contains(status.Status().Message, conversionWebhook) &&
-		strings.Contains(status.Status().Message, notAsked):
+	case strings.Contains(message, conversionWebhook) && webhookGone.MatchString(message):
+		return unready
+	case strings.Contains(message, conversionWebhook) && strings.Contains(message, notAsked):
 		return lost
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
 		return throttled
@@ -145,10 +148,15 @@ const (
 	notAsked          = "failed: Post "
 )
 
+// webhookGone is what an API server says about a conversion webhook that does not come back by itself: its Service was
+// deleted, its host has no address, or its certificate is not valid.
+var webhookGone = regexp.MustCompile(notAsked + `"[^"]*": (service "[^"]*" not found|.*: no such host|.*x509: )`)
+
 // permanent is what an API server says about an object that it cannot decrypt or decode, or that is too large for etcd.
-// No repetition helps: an encryption key is missing, or the bytes in etcd are not those of an object.
+// No repetition helps: an encryption key is missing, the CRD does not have the version in which the object is stored, or
+// the bytes in etcd are not those of an object. It says the same, in front of the reason, if a conversion webhook fails.
 var permanent = regexp.MustCompile(`not transformable|corrupt object|[Uu]nable to transform|no matching prefix found|` +
-	`data from the storage is not decodable|etcdserver: request is too large`)
+	`(object|data from the storage is) not decodable|from an invalid group/version|etcdserver: request is too large`)
 
 // retryAfter returns how long the server asked us to wait, or our own wait if it refused without saying. Other errors
 // contain what a webhook wrote into its answer, which asks for nothing.
@@ -196,7 +204,7 @@ const (
 
 func reasonOf(err error, c class) Reason {
 	switch c {
-	case throttled, lost, cancelled, fine:
+	case throttled, lost, unready, cancelled, fine:
 		return Unreachable
 	case conflict:
 		return Conflicting
@@ -209,7 +217,7 @@ func reasonOf(err error, c class) Reason {
 		if isGuarded(err) {
 			return WouldChange
 		}
-		if errors.As(err, new(*fieldLossError)) {
+		if errors.As(err, new(*pruning.LossError)) {
 			return WouldLoseFields
 		}
 		if apierrors.IsForbidden(err) && !isAdmission(err) {
@@ -239,7 +247,8 @@ func isGuarded(err error) bool {
 // isPermanent reports whether no API server can read or store an object.
 func isPermanent(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && permanent.MatchString(status.Status().Message)
+	return errors.As(err, &status) && permanent.MatchString(status.Status().Message) &&
+		!strings.Contains(status.Status().Message, conversionWebhook)
 }
 
 // isAdmission reports whether a 403 came from admission rather than from authorization, whose answers have the

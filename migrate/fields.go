@@ -15,15 +15,6 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
 
-// fieldLossError says which fields of an object a rewrite would drop. No request was sent.
-type fieldLossError struct{ fields []string }
-
-// Error implements error.
-func (e *fieldLossError) Error() string {
-	return "the API server would drop " + pruning.Describe(e.fields) +
-		": the schema under which the object would be stored does not have it"
-}
-
 // failed returns the error about the objects that could not be rewritten, or nil if there are none.
 func (s *Sweep) failed() error {
 	switch c := s.state.Counts; c.Failed {
@@ -70,6 +61,9 @@ func (s *Sweep) follow(ctx context.Context, epoch Epoch) error {
 			epoch.CRDGeneration, d.Generation)
 	}
 	s.patchAtStorageVersion(d)
+	if err := s.served(d); err != nil {
+		return err
+	}
 	s.wire.pruned = nil
 	if rule := pruning.NewRule(d, s.wire.target.Resource.Version, s.options.AcceptFieldLoss); !rule.Lossless() {
 		s.wire.pruned = rule

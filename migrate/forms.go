@@ -11,6 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
 
 const (
@@ -58,7 +60,7 @@ func ownedInOf(m *metav1.ObjectMeta, version string) ownedIn {
 // A request to the subresource "status" stores the whole object again, too.
 func (w *wire) rewrite(ctx context.Context, o object, lastAttempt bool, subresource ...string) (object, error) {
 	if len(o.loses) > 0 {
-		return object{}, &fieldLossError{o.loses}
+		return object{}, &pruning.LossError{Fields: o.loses}
 	}
 	applied := w.applies(o)
 	if applied {

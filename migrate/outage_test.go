@@ -131,3 +131,44 @@ func TestWhatNoAPIServerCanReadIsNotWaitedFor(t *testing.T) {
 		})
 	}
 }
+
+// A conversion webhook whose Service was deleted, or whose address is gone, does not come back by itself (I5). The texts
+// are those of a real API server.
+func TestAConversionWebhookThatIsGoneEndsTheRunAtOnce(t *testing.T) {
+	for name, why := range map[string]string{
+		"its Service was deleted": `Post "https://nosuch.default.svc:443/convert?timeout=30s": service "nosuch" not found`,
+		"its host has no address": `Post "https://gone.invalid/convert?timeout=30s": dial tcp: lookup gone.invalid on ` +
+			`10.255.255.53:53: no such host`,
+		"its certificate is not valid": `Post "https://localhost:36771/convert?timeout=30s": tls: failed to verify ` +
+			`certificate: x509: certificate has expired or is not yet valid`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, began, gone := &memoryCheckpoints{}, time.Now().Add(-time.Hour), true
+				f := &scripted{n: 100, resourceVersion: "1000"}
+				f.patch = func(_ string, w http.ResponseWriter) bool {
+					time.Sleep(10 * time.Millisecond)
+					return gone && f.patches.Load() > 30 && refuse(w, http.StatusInternalServerError,
+						"object not decodable revision=217: conversion webhook for demo.example.com/v1, Kind=Widget failed: "+why)
+				}
+				agreement := func() (Epoch, error) { return lastingFrom(began), nil }
+				started := time.Now()
+				result, err := virtualSweep(t, f, agreement, Options{Checkpoints: store}).Run(t.Context())
+				if took := time.Since(started); !errors.Is(err, ErrNotReady) || took > 30*time.Second || result.Counts.Failed != 0 {
+					t.Fatalf("it ended after %v with %+v, %v; want ErrNotReady at once, and no object blamed", took,
+						result.Counts, err)
+				}
+				for _, part := range []string{why, "correct spec.conversion of the CustomResourceDefinition configmaps."} {
+					if !strings.Contains(err.Error(), part) {
+						t.Errorf("the error does not say %q: %v", part, err)
+					}
+				}
+				gone = false
+				result, err = virtualSweep(t, f, agreement, Options{Checkpoints: store, Resume: true}).Run(t.Context())
+				if err != nil || !result.Proven || result.Accounted() != 100 {
+					t.Errorf("the next run ended with %+v, %v; want every object proven", result, err)
+				}
+			})
+		})
+	}
+}

@@ -62,7 +62,7 @@ func (s *Sweep) list(starting, ctx context.Context, version string, limit int64,
 		return pace.Other, err
 	})
 	s.sawResourceVersion(p.resourceVersion)
-	return p, s.explainList(err)
+	return p, s.gone(starting, s.explainList(err))
 }
 
 // explainList replaces errors by ones that a caller can act on.
@@ -77,7 +77,7 @@ func (s *Sweep) explainList(err error) error {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w: list %s: %w", ErrForbidden, name, err)
 	case strings.Contains(err.Error(), conversionWebhook), isPermanent(err):
-		return fmt.Errorf("%w: %s: %w", ErrNotReady, name, err)
+		return s.notReady(err)
 	}
 	return fmt.Errorf("list %s: %w", name, err)
 }

@@ -6,7 +6,9 @@ package migrate
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -16,6 +18,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
 
 // preflight checks before the first write for everything that would end the sweep: missing permissions, a CRD that is
@@ -76,7 +79,7 @@ func (s *Sweep) convertible(starting, ctx context.Context, o object, versions []
 		}
 		_, err := at.get(ctx, o)
 		if err != nil && strings.Contains(err.Error(), conversionWebhook) {
-			return fmt.Errorf("%w: %s: %w", ErrNotReady, s.wire.target.GroupResource(), err)
+			return s.notReady(err)
 		}
 		if starting.Err() != nil {
 			return context.Cause(starting)
@@ -165,4 +168,68 @@ func (s *Sweep) established(starting, ctx context.Context) (converted []string, 
 		}
 	}
 	return converted, nil
+}
+
+// notReady reports that what is wrong with the resource does not pass by itself, with what helps.
+func (s *Sweep) notReady(err error) error {
+	return fmt.Errorf("%w: %s: %w%s", ErrNotReady, s.wire.target.GroupResource(), err, s.remedy(err))
+}
+
+var (
+	missingVersion = regexp.MustCompile(`from an invalid group/version: [^/ ]+/([a-z0-9]+)`)
+	tooLarge       = regexp.MustCompile(`etcdserver: request is too large`)
+	missingKey     = regexp.MustCompile(`not transformable|[Uu]nable to transform|no matching prefix found`)
+)
+
+// remedy says what helps against an error that no repetition helps against, as the end of a sentence. It is empty for
+// other errors.
+func (s *Sweep) remedy(err error) string {
+	name, message := crd.Name(s.wire.target.GroupResource()), err.Error()
+	switch version := missingVersion.FindStringSubmatch(message); {
+	case classify(err) == unready, strings.Contains(message, conversionWebhook) && webhookGone.MatchString(message):
+		return "; restore the webhook, or correct spec.conversion of the CustomResourceDefinition " + name
+	case !isPermanent(err):
+		return ""
+	case version != nil:
+		return fmt.Sprintf("; the CustomResourceDefinition %s does not have version %s any more, in which objects are stored: "+
+			"kube-migrator retire %s --version=%s --rescue restores it", name, version[1], name, version[1])
+	case tooLarge.MatchString(message):
+		return "; the object exceeds the limit of etcd in its storage version: make it smaller"
+	case missingKey.MatchString(message):
+		return "; give the API servers the encryption key with which it was written, or delete it from etcd"
+	}
+	return "; restore the object from a backup, or delete it from etcd"
+}
+
+// gone explains that the API server does not know the path of the resource. For a custom resource, the CRD says whether
+// the resource is gone, or only the version at which its objects are rewritten.
+func (s *Sweep) gone(ctx context.Context, err error) error {
+	if !errors.Is(err, ErrResourceGone) || !s.isCustom() {
+		return err
+	}
+	d, unread := s.readCRD(ctx, ctx, new(json.RawMessage))
+	if unread != nil {
+		return err
+	}
+	if unserved := s.served(d); unserved != nil {
+		return unserved
+	}
+	return err
+}
+
+// served returns an error if the CRD does not serve the version at which objects are rewritten. The next run uses another
+// one.
+func (s *Sweep) served(d *pruning.CRD) error {
+	version := s.wire.target.Resource.Version
+	if v := d.Version(version); v != nil && v.Served || len(d.Versions) == 0 {
+		return nil
+	}
+	var others []string
+	for _, v := range d.Versions {
+		if v.Served {
+			others = append(others, v.Name)
+		}
+	}
+	return fmt.Errorf("%w: the CustomResourceDefinition %s does not serve version %s any more, at which objects were "+
+		"rewritten; it serves [%s]", ErrNotReady, crd.Name(s.wire.target.GroupResource()), version, strings.Join(others, " "))
 }

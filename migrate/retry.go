@@ -124,7 +124,7 @@ func (s *Sweep) tryAt(starting, ctx context.Context, acquire acquire,
 				return &outage{since: since, after: s.options.OutageTimeout, others: s.patched.Load() > patched,
 					problem: err}
 			}
-		case faulty, conflict:
+		case faulty, unready, conflict: // an API server that is just starting does not know the Services yet
 			// An answer of one of several servers does not count (see counts), so repeating it there helps no one.
 			if since = (time.Time{}); attempt >= maxAttempts || slot.Server() != 0 {
 				return err

@@ -215,7 +215,7 @@ func (s *Sweep) patch(starting, ctx context.Context, o object) (after object, th
 		return after, true, nil
 	case rejected, missing, faulty, conflict, expired: // the refusal of the object itself says more
 		return object{}, false, fmt.Errorf("%w; an empty patch of its status: %s", err, describe(second))
-	case throttled, lost, refused, untrusted, cancelled:
+	case throttled, lost, refused, unready, untrusted, cancelled:
 	}
 	return object{}, false, second
 }
@@ -282,7 +282,7 @@ func (s *Sweep) patchThrough(starting, ctx context.Context, acquire acquire, o o
 		}
 		return pace.Wrote, nil
 	})
-	if c := classify(err); c != throttled && c != lost && c != faulty && c != cancelled {
+	if c := classify(err); c != throttled && c != lost && c != faulty && c != unready && c != cancelled {
 		s.patched.Add(1)
 	}
 	return after, last, err
@@ -324,11 +324,14 @@ func (s *Sweep) judge(starting context.Context, o object, err error) (Counts, *F
 	case starting.Err() != nil: // the sweep was told to end, which says nothing about the object
 		return Counts{}, nil, context.Cause(starting)
 	case errors.Is(err, errNotTheObject):
-		return Counts{}, nil, fmt.Errorf("%w: rewrite %s: %w", ErrResourceGone, s.wire.target.GroupResource(), err)
+		return Counts{}, nil, s.gone(starting, fmt.Errorf("%w: rewrite %s: %w", ErrResourceGone,
+			s.wire.target.GroupResource(), err))
+	case c == unready:
+		return Counts{}, nil, s.notReady(err)
 	case errors.Is(err, errOutage), c == cancelled, c == refused, c == untrusted:
 		return Counts{}, nil, fmt.Errorf("rewrite %s: %w", s.wire.target.GroupResource(), err)
 	default:
-		f := failureOf(o, reasonOf(err, c), describe(err))
+		f := failureOf(o, reasonOf(err, c), describe(err)+s.remedy(err))
 		return countOf(*f), f, nil
 	}
 }

@@ -85,7 +85,7 @@ func (w *wire) at(by *server) *wire {
 func (s *Sweep) counts(starting, ctx context.Context, by *server, listed, after object, err error) (bool, error) {
 	switch classify(err) {
 	case fine:
-	case missing, rejected, refused, faulty, conflict, expired:
+	case missing, rejected, refused, unready, faulty, conflict, expired:
 		return false, err
 	case throttled, lost, untrusted, cancelled:
 		return true, err

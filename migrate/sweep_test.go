@@ -106,6 +106,7 @@ func TestASweepRewritesEveryObjectAndProvesIt(t *testing.T) {
 	}
 	t.Run("a bandwidth is kept, and counted as the server sees it", func(t *testing.T) { bounded(t, cluster, 2000) })
 	t.Run("no object loses a field", func(t *testing.T) { randomly(t, cluster) })
+	t.Run("what no server can read", func(t *testing.T) { unreadable(t, cluster) })
 }
 
 // overhead is what headers, HTTP/2 and TLS add to the bodies of one request and its answer at most, in bytes.

@@ -266,10 +266,30 @@ func (g *gathering) report(ctx context.Context, s records.Scope, manifests []upg
 			return upgrade.Report{}, err
 		}
 	}
+	if err := g.foresee(ctx, facts); err != nil {
+		return upgrade.Report{}, err
+	}
 	return g.question.Report(facts, about), nil
 }
 
-// countEmpty notes which resources have no objects.
+// foresee notes which fields a migration would drop of the custom resources that need one. It reads their CRDs, and no
+// objects. No verdict depends on it, so a CRD that cannot be read is left out.
+func (g *gathering) foresee(ctx context.Context, facts []upgrade.Facts) error {
+	for i, f := range facts {
+		at := slices.IndexFunc(g.Inventory.Resources, func(r inventory.Resource) bool {
+			return r.GroupResource == f.Resource
+		})
+		if f.CRD != nil && at >= 0 && g.question.Judge(f).Verdict != upgrade.Safe {
+			facts[i].MayLose, _ = inventory.MayLose(ctx, g.REST, g.Inventory.Resources[at])
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("look for fields that would be lost: %w", err)
+	}
+	return nil
+}
+
+// countEmpty notes which resources have no objects, and which have objects that cannot be listed.
 func (g *gathering) countEmpty(ctx context.Context, facts []upgrade.Facts) error {
 	var resources []inventory.Resource
 	var served []int
@@ -287,6 +307,9 @@ func (g *gathering) countEmpty(ctx context.Context, facts []upgrade.Facts) error
 	}
 	for n, i := range served {
 		facts[i].Empty = counts[n].objects != nil && counts[n].objects.Count == 0
+		if isUnreadable(counts[n].err) {
+			facts[i].Unreadable = exit.OneLine(counts[n].err).Error()
+		}
 	}
 	return nil
 }

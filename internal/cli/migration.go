@@ -27,6 +27,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/cli/screen"
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/retire"
 	"github.com/kube-migrator/kube-migrator/internal/storedversions"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -223,6 +224,9 @@ func (m *migration) announce(ctx context.Context, r inventory.Resource,
 		return m.fail(report, fmt.Errorf("count %s: %w", report.Resource, err))
 	}
 	report.Result.Total = objects.Count
+	if report.Losses, err = inventory.Outlook(ctx, m.client, r, m.flags.options.AcceptFieldLoss); err != nil {
+		return m.fail(report, err)
+	}
 	return report, nil
 }
 
@@ -350,6 +354,23 @@ func (m *migration) again(arguments ...string) string {
 	return strings.Join(words, " ")
 }
 
+// readiness returns the command that helps if a resource is not ready to be migrated, or that shows what is wrong.
+func (m *migration) readiness(r inventory.Resource, message string) string {
+	if r.CRD == nil {
+		return "kubectl get " + r.String() + " --all-namespaces"
+	}
+	stranded := retire.StrandedBy(r.Group, r.CRD.Versions, message)
+	switch {
+	case stranded != "":
+		return m.env.name + " retire " + r.CRD.Name + " --version=" + stranded + " --rescue"
+	case strings.Contains(message, "conversion webhook"):
+		return "kubectl get customresourcedefinition " + r.CRD.Name + " -o jsonpath='{.spec.conversion}'"
+	case strings.Contains(message, "/registry/"):
+		return "kubectl get " + r.CRD.Name + " --all-namespaces"
+	}
+	return "kubectl describe customresourcedefinition " + r.CRD.Name
+}
+
 // explain turns an error that ended the run before it started into the two lines of every error.
 func (m *migration) explain(r inventory.Resource, err error) error {
 	if known := (*exit.Hint)(nil); errors.As(err, &known) {
@@ -358,8 +379,8 @@ func (m *migration) explain(r inventory.Resource, err error) error {
 	switch {
 	case errors.Is(err, migrate.ErrForbidden):
 		return exit.Try(err, "kubectl auth can-i --list")
-	case errors.Is(err, migrate.ErrNotReady) && r.CRD != nil:
-		return exit.Try(err, "kubectl get customresourcedefinition "+r.CRD.Name+" -o jsonpath='{.spec.conversion}'")
+	case errors.Is(err, migrate.ErrNotReady):
+		return exit.Try(err, m.readiness(r, err.Error()))
 	}
 	return exit.TryCode(err, m.again(r.GroupResource.String()), codeOf(err))
 }

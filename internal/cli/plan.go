@@ -6,7 +6,9 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -51,7 +53,9 @@ migrated, and how long that takes at the given rate. The reasons follow the tabl
 
 StorageStates, which the controller of kube-migrator keeps, and CustomResourceDefinitions record what is stored. Nothing
 records it for other resources: if they have objects, the answer is "unknown". migrate proves it, and audit reads it from
-etcd. plan writes nothing, and reads the metadata of one object per resource to count the objects.
+etcd. plan writes nothing, and reads the metadata of one object per resource to count the objects. Of a custom resource that
+needs a migration, it reads the CustomResourceDefinition and the metadata of up to 100 objects, and names those that a
+migration would leave alone, because they would lose fields that the schema does not have.
 
 RESOURCE is what kubectl accepts: widgets, widget, widgets.demo.example.com, widgets.v2.demo.example.com, a short name.
 
@@ -132,13 +136,44 @@ func (env *environment) planned(ctx context.Context, command *cobra.Command, arg
 		return render.Plan{}, nil, err
 	}
 	rate := cmp.Or(options.maxRate, assumedRate)
-	return planOf(q.Recorded(ctx, inv), resources, counts, inv.Failures, rate), inv.Failures, nil
+	plan := planOf(q.Recorded(ctx, inv), resources, counts, inv.Failures, rate)
+	for i := range plan.Resources {
+		at := slices.IndexFunc(resources, func(r inventory.Resource) bool { return r.String() == plan.Resources[i].Name })
+		if err := foresee(ctx, client, resources[at], &plan.Resources[i]); err != nil {
+			return render.Plan{}, nil, err
+		}
+	}
+	return plan, inv.Failures, nil
+}
+
+// foresee adds which objects a migration would leave alone, because they would lose fields.
+func foresee(ctx context.Context, client rest.Interface, r inventory.Resource, p *render.PlannedResource) error {
+	if p.Migration == string(inventory.NotNeeded) || p.CountError != "" {
+		return nil
+	}
+	outlook, err := inventory.Outlook(ctx, client, r, nil)
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("look for fields that would be lost: %w", ctx.Err())
+	case err != nil:
+		p.Why += "; which fields would be lost is unknown: " + exit.OneLine(err).Error()
+	case outlook.String() != "":
+		p.Losses = outlook
+		p.Why += "; " + outlook.String()
+	}
+	return nil
 }
 
 // count is the result of counting one resource. The zero value means that it was not counted.
 type count struct {
 	objects *inventory.Objects
 	err     error
+}
+
+// isUnreadable reports whether an API server answered that it cannot list objects as they are stored.
+func isUnreadable(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError
 }
 
 // countAll counts the objects of each resource that can be migrated, with one request per resource.
@@ -190,6 +225,9 @@ func planOf(j records.Recorded, resources []inventory.Resource, counts []count, 
 }
 
 func plannedResource(r inventory.Resource, counted count, need inventory.Need, rate float64) render.PlannedResource {
+	if isUnreadable(counted.err) && need.Answer == inventory.NotNeeded {
+		need.Answer = inventory.Undetermined // whatever a record claims
+	}
 	p := render.PlannedResource{
 		Name: r.String(), Group: r.Group, Resource: r.Resource, AlsoServedAs: r.Names()[1:],
 		Kind: r.Kind, Origin: string(r.Origin), Service: r.Service, Namespaced: r.Namespaced,

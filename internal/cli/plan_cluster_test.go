@@ -140,12 +140,100 @@ func TestPlanOnARealCluster(t *testing.T) {
 			t.Errorf("notes:\n%s", notes)
 		}
 	})
+	t.Run("what would be left alone is announced", func(t *testing.T) { announcesLosses(t, cluster, client, kubeconfig) })
+	t.Run("what no server can read is not called safe", func(t *testing.T) { nothingUnreadableIsSafe(t, cluster, client, kubeconfig) })
 	t.Run("an API server that does not answer gets two lines", func(t *testing.T) {
 		code, out, errors := run("--server=https://127.0.0.1:1")
 		if code != exit.Error || out != "" || !strings.Contains(errors, "refused") || strings.Count(errors, "\n") != 2 {
 			t.Errorf("exit code %d, stdout %q, stderr %q", code, out, errors)
 		}
 	})
+}
+
+// announcesLosses runs the commands that look at a resource of which a migration would leave an object alone.
+func announcesLosses(t *testing.T, cluster *testbed.Cluster, client rest.Interface, kubeconfig string) {
+	const text, name = `"spec":{"type":"object","properties":{%s}}`, "gizmos.demo.example.com"
+	version := func(name string, storage bool, fields string) string {
+		return fmt.Sprintf(`{"name":%q,"served":true,"storage":%t,"schema":{"openAPIV3Schema":{"type":"object","properties":{`+
+			text+`}}}}`, name, storage, fields)
+	}
+	const a, both = `"a":{"type":"string"}`, `"a":{"type":"string"},"b":{"type":"string"}`
+	post(t, client, planCRDs, `{"metadata":{"name":"`+name+`"},"spec":{"group":"demo.example.com","scope":"Namespaced",
+		"names":{"plural":"gizmos","singular":"gizmo","kind":"Gizmo"},"versions":[`+
+		version("v1", true, both)+","+version("v2", false, a)+`]}}`)
+	for object, spec := range map[string]string{"keeps": `{"a":"x"}`, "loses": `{"a":"x","b":"y"}`} {
+		post(t, client, "/apis/demo.example.com/v1/namespaces/default/gizmos",
+			`{"apiVersion":"demo.example.com/v1","kind":"Gizmo","metadata":{"name":"`+object+`"},"spec":`+spec+`}`)
+	}
+	if err := cluster.MoveStorage(t.Context(), name, "v2"); err != nil {
+		t.Fatal(err)
+	}
+	const alone = "1 of 2 objects would be left alone, because they would lose fields: default/loses (spec.b)"
+	for _, test := range []struct {
+		args string
+		code int
+		want string
+		not  string
+	}{
+		{"plan " + name, exit.WorkLeft, "yes, in part", ""},
+		{"plan " + name, exit.WorkLeft, "stored versions claim v1 too; " + alone, ""},
+		{"plan -o json " + name, exit.WorkLeft, `"fields": [ "spec.b" ]`, ""},
+		{"check " + name, exit.WorkLeft, "a migration leaves objects alone that have spec.b, because they would lose it", ""},
+		{"check -o json " + name, exit.WorkLeft, `"mayLose": [ "spec.b" ]`, ""},
+		{"migrate --dry-run=client " + name, exit.Done, "left alone " + alone, ""},
+		{"migrate --dry-run=client --accept-field-loss=spec.b " + name, exit.Done, "would rewrite about 2 objects", "left alone"},
+		{"migrate --dry-run=server --settle-time=0 " + name, exit.Failures,
+			"objects 1 accepted, 0 gone, 0 refused, 1 left alone", ""},
+	} {
+		var stdout, stderr strings.Builder
+		args := append([]string{"kube-migrator"}, strings.Fields(test.args+" --kubeconfig="+kubeconfig)...)
+		code := Run(t.Context(), args, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+		out := strings.Join(strings.Fields(stdout.String()), " ") // however it is wrapped
+		if code != test.code || !strings.Contains(out, test.want) || test.not != "" && strings.Contains(out, test.not) {
+			t.Errorf("%s: exit code %d, want %d and %q:\n%s%s", test.args, code, test.code, test.want, &stdout, &stderr)
+		}
+	}
+}
+
+// nothingUnreadableIsSafe runs the commands that look at resources with an object that was encrypted with a key which is
+// gone, and with one that is stored in a version which the CRD does not have.
+func nothingUnreadableIsSafe(t *testing.T, cluster *testbed.Cluster, client rest.Interface, kubeconfig string) {
+	for plural, test := range map[string]struct{ value, try string }{
+		"keyless": {"k8s:enc:aescbc:v1:key9:0123456789abcdef0123456789abcdef",
+			"kubectl get keyless.demo.example.com --all-namespaces"},
+		"outlives": {`{"apiVersion":"demo.example.com/v1alpha1","kind":"Outlives","metadata":{"name":"a","namespace":"default",` +
+			`"uid":"a"}}`, "kube-migrator retire outlives.demo.example.com --version=v1alpha1 --rescue"},
+	} {
+		name, kind := plural+".demo.example.com", strings.ToUpper(plural[:1])+plural[1:]
+		post(t, client, planCRDs, `{"metadata":{"name":"`+name+`"},"spec":{"group":"demo.example.com","scope":"Namespaced",
+			"names":{"plural":"`+plural+`","singular":"`+plural+`","kind":"`+kind+`"},"versions":[
+			{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
+		post(t, client, "/apis/demo.example.com/v1/namespaces/default/"+plural, // as soon as it is served
+			`{"apiVersion":"demo.example.com/v1","kind":"`+kind+`","metadata":{"name":"b"}}`)
+		const prefix = "/registry/demo.example.com/"
+		if err := cluster.PutRaw(t.Context(), prefix+plural+"/default/a", []byte(test.value)); err != nil {
+			t.Fatal(err)
+		}
+		for command, want := range map[string]struct {
+			code int
+			says string
+		}{
+			"plan":                    {exit.Undetermined, "stored versions claim v1 only; cannot list: "},
+			"check":                   {exit.Undetermined, "its objects cannot be listed: "},
+			"migrate --settle-time=0": {exit.Error, "Try: " + test.try},
+		} {
+			var stdout, stderr strings.Builder
+			args := append([]string{"kube-migrator"}, strings.Fields(command+" "+name+" --kubeconfig="+kubeconfig)...)
+			code := Run(t.Context(), args, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+			out := strings.Join(strings.Fields(stdout.String()+stderr.String()), " ")
+			if code != want.code || !strings.Contains(out, want.says) || !strings.Contains(out, "corrupt object") {
+				t.Errorf("%s %s: exit code %d, want %d and %q:\n%s%s", command, name, code, want.code, want.says, &stdout, &stderr)
+			}
+		}
+		if err := cluster.DeleteRawBelow(t.Context(), prefix+plural+"/"); err != nil { // the invariants do not hold of it
+			t.Error(err)
+		}
+	}
 }
 
 // post creates an object, as soon as its resource is served.

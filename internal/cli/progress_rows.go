@@ -84,7 +84,7 @@ func rowOf(m *v1alpha1.StorageVersionMigration, resource string) render.Progress
 		Run: upgrade.RunOf(m), Unfinished: upgrade.RunOf(m).Unfinished(),
 		Generation: m.Spec.Generation, CompletedGeneration: status.CompletedGeneration,
 		Total: p.Total, TotalIsExact: p.TotalIsExact, Done: p.Done, Rewritten: p.Rewritten, Current: p.Current,
-		Gone: p.Gone, Failed: p.Failed, Retried: p.Retried,
+		Gone: p.Gone, Failed: p.Failed, WouldLoseFields: p.WouldLoseFields, Retried: p.Retried,
 		ObjectsPerSecond: p.ObjectsPerSecond, EstimatedCompletionTime: moment(p.EstimatedCompletionTime),
 		StartTime:  moment(p.StartTime),
 		UpdateTime: moment(p.UpdateTime), CompletionTime: moment(p.CompletionTime),
@@ -94,7 +94,7 @@ func rowOf(m *v1alpha1.StorageVersionMigration, resource string) render.Progress
 	}
 	if status.Run.Generation < m.Spec.Generation { // the status is about the previous run
 		row.Total, row.TotalIsExact, row.Done, row.ObjectsPerSecond = 0, false, 0, 0
-		row.Rewritten, row.Current, row.Gone, row.Failed, row.Retried = 0, 0, 0, 0, 0
+		row.Rewritten, row.Current, row.Gone, row.Failed, row.WouldLoseFields, row.Retried = 0, 0, 0, 0, 0, 0
 		row.StorageVersion, row.StorageVersionHash, row.Evidence = "", "", ""
 		row.EstimatedCompletionTime, row.StartTime, row.UpdateTime, row.CompletionTime = nil, nil, nil, nil
 	}

@@ -54,8 +54,9 @@ continues after any interruption:
 
 Before it writes anything, retire refuses whatever could strand an object: the version is the storage version or the only
 one; a version may be stored that the CRD does not have; objects cannot be read or rewritten; the API servers do not agree;
-the conversion webhook is unresponsive; another migration of the resource is running; or --remove is given and the version
-is still served. It checks all permissions first. It writes the CRD only if that has not changed since the checks, and
+the conversion webhook is unresponsive; another migration of the resource is running; objects, or dependents to move, would
+lose fields that the schema under which they would be stored does not have; or --remove is given and the version is still
+served. --accept-field-loss=spec.size accepts that this field is lost. It checks all permissions first. It writes the CRD only if that has not changed since the checks, and
 changes nothing else. A version that the CRD does not have and that nothing names is an error, unless this machine started
 to retire it: then it is retired already.
 
@@ -131,6 +132,7 @@ func (f *retireFlags) check(command *cobra.Command) error {
 	if err := arg.Needs(command, "schema-from", "rescue"); err != nil {
 		return err
 	}
+	f.intent.AcceptFieldLoss = f.migrate.options.AcceptFieldLoss
 	// The CRD is pruned in a step of its own. A rescue does not resume from a checkpoint, because the version was
 	// removed on the basis of a wrong proof.
 	f.migrate.dryRun, f.migrate.keep, f.migrate.options.Resume = dryRunNone, true, !q.Rescue
@@ -183,6 +185,9 @@ func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, comm
 	}
 	if n := r.facts.Dependents; n.Objects > 0 || len(n.Unread) > 0 {
 		r.report.Dependents = &n
+	}
+	if l := r.facts.Losses.Accepted; l.Objects > 0 {
+		r.report.Losses = &l
 	}
 	if err := r.permitted(ctx, plan); err != nil {
 		return err

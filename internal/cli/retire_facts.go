@@ -25,6 +25,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/manifest"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 	"github.com/kube-migrator/kube-migrator/internal/shell"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -63,7 +64,8 @@ func (env *environment) readSchema(f *retireFlags, name string) (map[string]any,
 
 // gather reads everything on which the plan depends. It writes nothing.
 func (r *retirement) gather(ctx context.Context, gentle <-chan struct{}) (err error) {
-	if r.facts.CRD, err = crd.Get(ctx, r.client, r.resource.CRD.Name); err != nil {
+	var schemas *pruning.CRD
+	if r.facts.CRD, schemas, err = crd.GetWithSchemas(ctx, r.client, r.resource.CRD.Name); err != nil {
 		return fmt.Errorf("read CustomResourceDefinition %s: %w", r.resource.CRD.Name, err)
 	}
 	if err := r.recall(); err != nil {
@@ -72,19 +74,20 @@ func (r *retirement) gather(ctx context.Context, gentle <-chan struct{}) (err er
 	if r.facts.Running, err = r.running(ctx, r.resource); err != nil {
 		return err
 	}
-	version := r.flags.intent.Version
-	r.resource.Endpoint = retire.Endpoint(r.facts.CRD, version)
-	objects := retire.Objects{Client: r.client, CRD: r.facts.CRD, Endpoint: r.resource.Endpoint}
-	count, owners, err := objects.Look(ctx, version)
+	intent := r.flags.intent
+	r.resource.Endpoint = retire.Endpoint(r.facts.CRD, intent.Version)
+	objects := retire.Objects{Client: r.client, CRD: r.facts.CRD, Endpoint: r.resource.Endpoint,
+		Schemas: schemas, Accepted: intent.AcceptFieldLoss}
+	found, err := objects.Look(ctx, intent.Version)
 	switch {
 	case errors.Is(err, retire.ErrUnreadable):
 		r.facts.Unreadable = exit.OneLine(err).Error()
 	case err != nil:
 		return r.unlisted(err)
 	default:
-		r.facts.Objects, r.facts.Owners = count, owners
+		r.facts.Objects, r.facts.Owners, r.facts.Losses = found.Objects, found.Owners, found.Losses
 	}
-	r.facts.Dependents, err = retire.FindDependents(ctx, r.client, r.facts.CRD, version, dependents(r.all), stop(gentle))
+	r.facts.Dependents, err = intent.FindDependents(ctx, r.client, r.facts.CRD, dependents(r.all), stop(gentle))
 	for _, f := range r.all.Failures {
 		if f.HidesResources() {
 			r.facts.Dependents.Unread = append(r.facts.Dependents.Unread,

@@ -195,7 +195,7 @@ func (u *crdUpgrade) run(gentle <-chan struct{}) *crdupgrade.Run {
 	}
 	return &crdupgrade.Run{
 		Applier: crdupgrade.Applier{Client: u.client, FieldManager: u.flags.manager, Force: u.flags.force},
-		Intent:  crdupgrade.Intent{Program: u.env.name, Again: u.again(), AcceptFieldLoss: len(options.AcceptFieldLoss) > 0},
+		Intent:  crdupgrade.Intent{Program: u.env.name, Again: u.again(), AcceptFieldLoss: options.AcceptFieldLoss},
 		Limits: pace.Limits{ObjectsPerSecond: options.MaxObjectsPerSecond, InFlight: options.MaxInFlight,
 			BytesPerSecond: options.MaxBytesPerSecond},
 		Stopped: stopped,

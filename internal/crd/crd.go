@@ -25,6 +25,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
 
 const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -117,6 +118,20 @@ func Get(ctx context.Context, client rest.Interface, name string) (*CRD, error) 
 		return nil, err
 	}
 	return d, nil
+}
+
+// GetWithSchemas reads one CRD, and its schemas. Errors are those of Get.
+func GetWithSchemas(ctx context.Context, client rest.Interface, name string) (*CRD, *pruning.CRD, error) {
+	var raw json.RawMessage
+	if err := Read(ctx, client, name, &raw); err != nil {
+		return nil, nil, err
+	}
+	d := new(CRD)
+	if err := json.Unmarshal(raw, d); err != nil {
+		return nil, nil, fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
+	}
+	schemas, err := pruning.Parse(raw)
+	return d, schemas, err
 }
 
 // Read decodes one CRD, with its schemas, into what the caller keeps of it. Errors are those of Get.

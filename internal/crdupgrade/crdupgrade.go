@@ -92,8 +92,9 @@ type Intent struct {
 	// Program is the name of the program, and Again is the command that the user gave, for the commands that errors
 	// suggest.
 	Program, Again string
-	// AcceptFieldLoss means that objects may lose fields that the new version does not have.
-	AcceptFieldLoss bool
+	// AcceptFieldLoss are migrate.Options.AcceptFieldLoss. Any of them means that objects may lose fields that the new
+	// version does not have.
+	AcceptFieldLoss []string
 }
 
 // Facts are what was found in the cluster about one CRD.

@@ -139,7 +139,7 @@ func (want Intent) unserved(next *CRD, f Facts, p Plan) *refusal.Error {
 // not said how to convert them.
 func (want Intent) nothingInCommon(next *CRD, f Facts, p Plan) *refusal.Error {
 	if slices.ContainsFunc(next.Versions(), f.Live.has) || f.Found.Objects == 0 ||
-		next.manifest.Webhook || want.AcceptFieldLoss {
+		next.manifest.Webhook || len(want.AcceptFieldLoss) > 0 {
 		return nil
 	}
 	return refusal.New(NothingInCommon, want.accepting(),
@@ -149,7 +149,8 @@ func (want Intent) nothingInCommon(next *CRD, f Facts, p Plan) *refusal.Error {
 
 // losing refuses if objects have, or may have, fields that would be dropped.
 func (want Intent) losing(next *CRD, f Facts, p Plan) *refusal.Error {
-	if want.AcceptFieldLoss || !slices.ContainsFunc(p.Losses, func(l Loss) bool { return l.Objects+l.Possibly > 0 }) {
+	atAll := slices.ContainsFunc(p.Losses, func(l Loss) bool { return l.Objects+l.Possibly > 0 })
+	if len(want.AcceptFieldLoss) > 0 || !atAll {
 		return nil
 	}
 	return refusal.New(FieldLoss, want.accepting(), "objects may be stored in %s and would be stored as %s without a "+

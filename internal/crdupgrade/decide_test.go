@@ -75,7 +75,7 @@ type situation struct {
 	objects int64
 	// color is how many objects have spec.color, by their managedFields.
 	color  int64
-	accept bool
+	accept []string
 }
 
 // plan decides as Run does: the losses are computed, and their counts found.
@@ -145,7 +145,7 @@ func TestThePlanFollowsFromWhatIsStored(t *testing.T) {
 		"the intermediate CRD still serves it": {situation{live: "v2:served,storage v1:served", stored: "v1 v2",
 			objects: 3}, next, full("3 objects"), ""},
 		"the intermediate CRD does not serve the new": {situation{live: "v2:storage v1", stored: "v1 v2", objects: 0,
-			accept: true}, next, full("0 objects"), ""},
+			accept: []string{"*"}}, next, full("0 objects"), ""},
 		"it is proven": {situation{live: halfIn, stored: "v1 v2", objects: 3, facts: proven(Facts{})},
 			next, full("")[2:], ""},
 		"it is proven and pruned": {situation{live: halfIn, stored: "v2", objects: 3, facts: proven(Facts{})},
@@ -186,13 +186,13 @@ func TestThePlanFollowsFromWhatIsStored(t *testing.T) {
 		"nothing in common": {situation{live: old, stored: "v1", objects: 3},
 			next, nil, NothingInCommon},
 		"nothing in common, accepted": {situation{live: old, stored: "v1", objects: 3, color: 3,
-			accept: true}, next + " -color", full("3 objects"), ""},
+			accept: []string{"*"}}, next + " -color", full("3 objects"), ""},
 		"objects lose a field": {situation{live: both, stored: "v1 v2", objects: 3, color: 2},
 			next + " -color", nil, FieldLoss},
 		"objects lose a field half way": {situation{live: halfIn, stored: "v1 v2", objects: 3, color: 2},
 			next + " -color", nil, FieldLoss},
 		"objects lose a field, accepted": {situation{live: both, stored: "v1 v2", objects: 3, color: 2,
-			accept: true}, next + " -color", full("3 objects"), ""},
+			accept: []string{"*"}}, next + " -color", full("3 objects"), ""},
 		"no object has the field": {situation{live: both, stored: "v1 v2", objects: 3}, next +
 			" -color", full("3 objects"), ""},
 		"a field goes as the storage version moves": {situation{live: old, stored: "v1", objects: 3, color: 2}, both +

@@ -204,7 +204,8 @@ func (r *Run) step(ctx context.Context, u *Upgrade, f Facts, p Plan) (string, er
 func (r *Run) moveOwners(ctx context.Context, f Facts, p Plan) (string, error) {
 	named := slices.IndexFunc(p.Keep, func(v string) bool { return f.Found.Naming[v] > 0 })
 	run := retire.Run{
-		Client: r.Applier.Client, Intent: retire.Intent{Program: r.Intent.Program, Version: p.Keep[named]},
+		Client: r.Applier.Client, Intent: retire.Intent{Program: r.Intent.Program, Version: p.Keep[named],
+			AcceptFieldLoss: r.Intent.AcceptFieldLoss},
 		CRD: &f.Live.CRD, Limits: r.Limits, Stopped: r.Stopped,
 	}
 	return run.MoveOwners(ctx)

@@ -99,6 +99,10 @@ func (s *Schema) NarrowsTo(to *Schema) bool {
 	return slices.ContainsFunc(s.Lost(to), named) && len(to.Lost(s)) == 0
 }
 
+// Possible returns the fields that an object may have and would lose, as the schemas show, sorted. An object may lose
+// other fields, too: those that its managedFields name and no schema has any more.
+func (r *Rule) Possible() []string { return r.unowned }
+
 // Lossless reports whether no object can lose a field, whatever its managedFields say: every schema on the way keeps
 // every field.
 func (r *Rule) Lossless() bool {
@@ -231,8 +235,11 @@ func walk(owned map[string]json.RawMessage, from, to place, path Path, lostField
 }
 
 // accepts reports whether a field may be lost.
-func (r *Rule) accepts(field string) bool {
-	return slices.ContainsFunc(r.accepted, func(a string) bool {
+func (r *Rule) accepts(field string) bool { return Accepts(r.accepted, field) }
+
+// Accepts reports whether a field, or one above it, is among those that may be lost.
+func Accepts(accepted []string, field string) bool {
+	return slices.ContainsFunc(accepted, func(a string) bool {
 		rest, below := strings.CutPrefix(field, a)
 		return a == "*" || below && (rest == "" || rest[0] == '.' || rest[0] == '[')
 	})

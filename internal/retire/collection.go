@@ -22,6 +22,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -29,6 +30,8 @@ import (
 type collection struct {
 	client   rest.Interface
 	resource schema.GroupVersionResource
+	// keeps refuses writes that would drop fields. It is nil for a collection that is only read.
+	keeps *keeper
 }
 
 func (c collection) String() string { return c.resource.GroupResource().String() }
@@ -109,9 +112,13 @@ func (c collection) read(ctx context.Context, m *metav1.ObjectMeta) (*metav1.Obj
 }
 
 // patch writes fields of an object's metadata, and returns its new metadata. The uid and the resourceVersion are the
-// preconditions of the write: if another client has written the object since it was read, the API server answers 409.
+// preconditions of the write: if another client has written the object since it was read, the API server answers 409. An
+// object that would lose a field is not written (I3).
 func (c collection) patch(ctx context.Context, m *metav1.ObjectMeta,
 	fields map[string]any) (*metav1.ObjectMeta, error) {
+	if lost := c.keeps.lost(m); len(lost) > 0 {
+		return nil, &pruning.LossError{Fields: lost}
+	}
 	fields["uid"], fields["resourceVersion"] = m.UID, m.ResourceVersion
 	body, err := json.Marshal(map[string]any{"metadata": fields})
 	if err != nil {

@@ -18,13 +18,14 @@ func (want Intent) Decide(f Facts) (Plan, error) {
 	d := f.CRD
 	for _, rule := range []func(Facts) *refusal.Error{
 		want.established, want.known, want.notStorage, want.rescuable, want.notLast, want.nothingElseStored,
-		want.readable, want.unserved, want.alone, want.ownersRead, want.independent,
+		want.readable, want.lossless, want.unserved, want.alone, want.ownersRead, want.independent,
+		want.losslessDependents,
 	} {
 		if refused := rule(f); refused != nil {
 			return Plan{}, refused
 		}
 	}
-	if !has(d, want.Version) && f.Unreadable == "" && !want.named(f) {
+	if want.isRetired(f) {
 		if want.FixOwners && f.Dependents.Objects > 0 {
 			return Plan{Steps: []Step{want.pointingStep(f)}}, nil
 		}
@@ -32,6 +33,11 @@ func (want Intent) Decide(f Facts) (Plan, error) {
 			fmt.Sprintf("%s is not in spec.versions (%s), and nothing names it", want.Version, names(d))}}}, nil
 	}
 	return Plan{Steps: want.steps(f)}, nil
+}
+
+// isRetired reports whether the CRD does not have the version, and nothing names it but ownerReferences.
+func (want Intent) isRetired(f Facts) bool {
+	return !has(f.CRD, want.Version) && f.Unreadable == "" && !want.named(f)
 }
 
 func (want Intent) established(f Facts) *refusal.Error {
@@ -173,16 +179,25 @@ func (want Intent) readable(f Facts) *refusal.Error {
 	return refusal.New(Unreadable, try, "objects of %s cannot be read: %s", d.Metadata.Name, f.Unreadable)
 }
 
-// strandedBy returns the version of the CRD's group that a message of the API server names and that the CRD does not
-// have, or "".
 func strandedBy(d *crd.CRD, message string) string {
+	var versions []string
+	for _, v := range d.Spec.Versions {
+		versions = append(versions, v.Name)
+	}
+	return StrandedBy(d.Spec.Group, versions, message)
+}
+
+// StrandedBy returns the version of a CRD's group that a message of the API server names and that is not among the CRD's
+// versions, or "".
+func StrandedBy(group string, versions []string, message string) string {
 	for word := range strings.FieldsFuncSeq(message, func(r rune) bool {
 		return strings.ContainsRune(" \t\n\",;()[]{}",
 			r)
 	}) {
-		version, ok := strings.CutPrefix(strings.TrimRight(word, ".:'"), d.Spec.Group+"/")
-		if version, _, _ = strings.Cut(version, "/"); ok && version != "" && !has(d, strings.TrimRight(version, ",:")) {
-			return strings.TrimRight(version, ",:")
+		version, ok := strings.CutPrefix(strings.TrimRight(word, ".:'"), group+"/")
+		version, _, _ = strings.Cut(version, "/")
+		if version = strings.TrimRight(version, ",:"); ok && version != "" && !slices.Contains(versions, version) {
+			return version
 		}
 	}
 	return ""
@@ -239,8 +254,11 @@ func (want Intent) steps(f Facts) []Step {
 	if f.Unreadable != "" {
 		objects = "all objects"
 	}
-	steps = append(steps, Step{Migrate, Todo,
-		fmt.Sprintf("rewrite %s as %s, and prove that nothing else is stored", objects, storage)})
+	rewrite := fmt.Sprintf("rewrite %s as %s, and prove that nothing else is stored", objects, storage)
+	if l := f.Losses.Accepted; l.Objects > 0 {
+		rewrite += fmt.Sprintf("; fields are lost of %s: %s", phrase.Objects(l.Objects), l)
+	}
+	steps = append(steps, Step{Migrate, Todo, rewrite})
 	prune := Step{Prune, Todo, fmt.Sprintf("reduce status.storedVersions [%s] to [%s]",
 		strings.Join(d.Status.StoredVersions, " "), storage)}
 	switch {

@@ -11,11 +11,13 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 	"github.com/kube-migrator/kube-migrator/internal/refusal"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 )
@@ -157,10 +159,31 @@ var situations = map[string]struct {
 			f.Dependents.Unread = []retire.Unread{{Resource: "metrics.example.com/v1", Reason: "it does not answer"}}
 		}), retire.UnreadOwners,
 	},
+	"objects would lose a field": {retire.Intent{Version: "v1", Unserve: true},
+		with(facts("v1 v2", "v1/served", "v2/served/storage"),
+			func(f *retire.Facts) { f.Losses.Refused = losing("a", "spec.legacy") }), retire.FieldLoss},
+	"objects lose a field that may be lost": {retire.Intent{Version: "v1", AcceptFieldLoss: []string{"spec.legacy"}},
+		with(facts("v1 v2", "v1/served", "v2/served/storage"),
+			func(f *retire.Facts) { f.Losses.Accepted = losing("a", "spec.legacy") }), ""},
+	"objects would lose a field, and nothing has to be rewritten": {
+		retire.Intent{Version: "v1", Remove: true},
+		with(facts("v2", "v2/served/storage"), func(f *retire.Facts) {
+			f.Attempted, f.Losses.Refused = []string{"v1"}, losing("a", "spec.legacy")
+		}), "",
+	},
+	"dependents would lose a field": {retire.Intent{Version: "v1", FixOwners: true},
+		with(owning(2), func(f *retire.Facts) { f.Dependents.Resources[0].Losses = losing("a", "spec.b", "spec.list[].b") }),
+		retire.FieldLoss},
 	"the CRD is being deleted": {retire.Intent{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) {
 		f.CRD.Status.Conditions = []crd.Condition{{Type: "Terminating", Status: "True",
 			Message: "CustomResource deletion is in progress"}}
 	}), retire.NotEstablished},
+}
+
+// losing is an object that would lose fields.
+func losing(name string, fields ...string) (losses pruning.Losses) {
+	losses.Add(&metav1.ObjectMeta{Namespace: "default", Name: name}, fields)
+	return losses
 }
 
 // owning are facts about two versions that are served, and about Deployments that name v1 as the version of their owner.

@@ -18,6 +18,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/phrase"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 	"github.com/kube-migrator/kube-migrator/internal/refusal"
 )
 
@@ -52,6 +53,8 @@ type Dependent struct {
 	Names []string `json:"names"`
 	// At is where the resource was listed.
 	At Resource `json:"-"`
+	// Losses are the dependents that would lose a field if their ownerReferences were moved, with Intent.FixOwners.
+	Losses pruning.Losses `json:"-"`
 }
 
 // Unread is a resource, or a group and version, that could not be listed.
@@ -65,14 +68,15 @@ type Unread struct {
 // namedDependents bounds how many dependents of a resource are named.
 const namedDependents = 3
 
-// FindDependents looks for dependents of a version of the CRD in the resources, one page of metadata at a time. A
+// FindDependents looks for dependents of the version in the resources, one page of metadata at a time. A
 // resource that cannot be listed is in Unread. The error is that of the context, or of stopped.
-func FindDependents(ctx context.Context, client rest.Interface, d *crd.CRD, version string,
+func (want Intent) FindDependents(ctx context.Context, client rest.Interface, d *crd.CRD,
 	resources []Resource, stopped func() error) (found Dependents, err error) {
-	from, to := apiVersions(d, version)
+	from, to := apiVersions(d, want.Version)
 	for _, r := range resources {
 		in := Dependent{Resource: r.GroupResource().String(), At: r}
-		err := collection{client, r.GroupVersionResource}.each(ctx, func(items []metav1.PartialObjectMetadata) error {
+		keeps := &keeper{client: client, resource: r.GroupVersionResource, accepted: want.AcceptFieldLoss}
+		err := collection{client: client, resource: r.GroupVersionResource}.each(ctx, func(items []metav1.PartialObjectMetadata) error {
 			if err := stopped(); err != nil {
 				return err
 			}
@@ -83,6 +87,12 @@ func FindDependents(ctx context.Context, client rest.Interface, d *crd.CRD, vers
 				if in.Objects++; len(in.Names) < namedDependents {
 					in.Names = append(in.Names, key(&items[i].ObjectMeta))
 				}
+				if want.FixOwners && in.Objects == 1 {
+					if _, err := keeps.look(ctx); err != nil {
+						return err
+					}
+				}
+				in.Losses.Add(&items[i].ObjectMeta, keeps.lost(&items[i].ObjectMeta))
 			}
 			return nil
 		})

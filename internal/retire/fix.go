@@ -64,7 +64,7 @@ func (r *Run) fixOwners(ctx context.Context) (string, error) {
 }
 
 func (r *Run) find(ctx context.Context) (Dependents, error) {
-	return FindDependents(ctx, r.Client, r.CRD, r.Intent.Version, r.Resources, r.Stopped)
+	return r.Intent.FindDependents(ctx, r.Client, r.CRD, r.Resources, r.Stopped)
 }
 
 // independent refuses to unserve the version if objects have become its dependents since the plan was made.
@@ -120,7 +120,7 @@ func (r *Run) lookAgain(ctx context.Context, steps []Step) error {
 // dependentMover moves the ownerReferences of the objects of a resource.
 func (r *Run) dependentMover(of Resource) *mover {
 	from, to := apiVersions(r.CRD, r.Intent.Version)
-	return r.mover(collection{r.Client, of.GroupVersionResource}, func() change {
+	return r.mover(of.GroupVersionResource, func() change {
 		var before []metav1.ManagedFieldsEntry // of the object from which a write was decided
 		return func(live *metav1.ObjectMeta) (map[string]any, error) {
 			if pointed, changed := Pointed(live.OwnerReferences, r.CRD.Spec.Names.Kind, from, to); changed {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
 
 const (
@@ -34,25 +35,42 @@ type Objects struct {
 	CRD    *crd.CRD
 	// Endpoint is the served version.
 	Endpoint string
+	// Schemas are those of the CRD, and Accepted the fields that may be lost. Without schemas, no losses are found.
+	Schemas  *pruning.CRD
+	Accepted []string
 }
 
 func (o Objects) collection() collection {
-	return collection{o.Client, schema.GroupVersionResource{Group: o.CRD.Spec.Group, Version: o.Endpoint,
-		Resource: o.CRD.Spec.Names.Plural}}
+	return collection{client: o.Client, resource: schema.GroupVersionResource{Group: o.CRD.Spec.Group,
+		Version: o.Endpoint, Resource: o.CRD.Spec.Names.Plural}}
 }
 
 // ErrUnreadable wraps the error of an API server that cannot list the objects because of what is stored: 500. An API
 // server that does not answer, is not ready, or is too slow shows nothing about what is stored.
 var ErrUnreadable = errors.New("the objects cannot be listed")
 
-// Look counts the objects, and finds the owners of fields in a version. It reads every page, so a single object that
-// the API server cannot read is enough for ErrUnreadable.
-func (o Objects) Look(ctx context.Context, version string) (count int64, owners Owners, err error) {
+// Found is what a look at all objects shows.
+type Found struct {
+	Objects int64
+	Owners  Owners
+	Losses  Losses
+}
+
+// Look counts the objects, and finds the owners of fields in a version, and the objects that would lose fields. It reads
+// every page, so a single object that the API server cannot read is enough for ErrUnreadable.
+func (o Objects) Look(ctx context.Context, version string) (found Found, err error) {
+	var rule *pruning.Rule
+	if o.Schemas != nil {
+		rule = pruning.NewRule(o.Schemas, o.Schemas.Endpoint(o.Endpoint), nil)
+	}
 	apiVersion := o.CRD.Spec.Group + "/" + version
 	managers := map[Manager]int64{}
 	err = o.Each(ctx, func(items []metav1.PartialObjectMetadata) error {
 		for i := range items {
-			count++
+			found.Objects++
+			if rule != nil {
+				found.Losses.add(&items[i].ObjectMeta, rule.Lost(items[i].ManagedFields), o.Accepted)
+			}
 			seen := map[Manager]bool{}
 			for _, e := range items[i].ManagedFields {
 				if e.APIVersion == apiVersion {
@@ -63,11 +81,12 @@ func (o Objects) Look(ctx context.Context, version string) (count int64, owners 
 				managers[m]++
 			}
 			if len(seen) > 0 {
-				owners.Objects++
+				found.Owners.Objects++
 			}
 		}
 		return nil
 	})
+	owners := &found.Owners
 	for _, m := range slices.Collect(maps.Keys(managers)) {
 		n := managers[m]
 		m.Objects = n
@@ -77,7 +96,7 @@ func (o Objects) Look(ctx context.Context, version string) (count int64, owners 
 		return cmp.Or(cmp.Compare(b.Objects, a.Objects), cmp.Compare(a.Name, b.Name),
 			cmp.Compare(a.Operation, b.Operation))
 	})
-	return count, owners, err
+	return found, err
 }
 
 // Each calls f with every page. If a continue token has expired, the list continues with the new token in the answer.

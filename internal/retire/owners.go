@@ -15,6 +15,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/internal/printable"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
 
 // ErrNotMoved says that the managedFields or the ownerReferences of some objects still name the version.
@@ -46,8 +47,11 @@ type mover struct {
 // run handles every object once, and returns how many it has changed. It does not stop at a failure, but returns all of
 // them at the end.
 func (m *mover) run(ctx context.Context) (int64, error) {
-	err := m.objects.each(ctx, func(items []metav1.PartialObjectMetadata) error {
+	err := m.objects.each(ctx, func(items []metav1.PartialObjectMetadata) (err error) {
 		if err := m.stopped(); err != nil {
+			return err
+		}
+		if m.objects.resource, err = m.objects.keeps.look(ctx); err != nil {
 			return err
 		}
 		var group errgroup.Group
@@ -92,19 +96,20 @@ func (m *mover) move(ctx context.Context, meta *metav1.ObjectMeta) (moved bool, 
 	if fields, err := change(meta); err != nil || len(fields) == 0 {
 		return false, err
 	}
-	fresh, reset := false, false
+	fresh, final := false, error(nil)
 	for range attempts {
 		err = patiently(ctx, func() error {
 			wrote, err := m.try(ctx, change, meta, fresh)
 			moved = moved || wrote
 			fresh = true
-			if reset = errors.Is(err, errReset); reset {
-				return nil // it is of no use to repeat
+			if errors.Is(err, errReset) || errors.As(err, new(*pruning.LossError)) {
+				final = err // it is of no use to repeat
+				return nil
 			}
 			return err
 		})
-		if reset {
-			return false, errReset
+		if final != nil {
+			return false, final
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return moved, err

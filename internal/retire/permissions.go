@@ -37,6 +37,9 @@ func (p Plan) Permissions(f Facts) []access.Permission {
 	if p.has(Todo, Pointing) { // they were found in lists, so list is allowed
 		for _, in := range f.Dependents.Resources {
 			needed = append(needed, in.At.permission("get"), in.At.permission("patch"))
+			if isCustom(in.At.GroupResource()) && !p.has(Todo, Migrate) {
+				needed = append(needed, access.Permission{Verb: "get", Resource: crds})
+			}
 		}
 	}
 	return needed

@@ -13,6 +13,7 @@
 //   - The precondition of every write is the resourceVersion of the object from which the write was decided. A write to
 //     a CRD changes spec.versions or status.storedVersions, a write to another object changes only its managedFields or
 //     the apiVersion of its ownerReferences.
+//   - No write drops a field of an object, unless the user accepts that (I3).
 //   - A managedFields entry gets another version and keeps its manager, so server-side apply still knows the owners.
 //   - A version with dependents stays served, unless the user decides otherwise: the garbage collector needs it.
 //   - Every step finds out by itself whether it is done: after an interruption, the same command continues.
@@ -38,6 +39,8 @@ type Intent struct {
 	Rescue bool
 	// FixOwners moves ownerReferences that name the version. LeaveOwners goes on where some may be left.
 	FixOwners, LeaveOwners bool
+	// AcceptFieldLoss are migrate.Options.AcceptFieldLoss, for every write to an object.
+	AcceptFieldLoss []string
 }
 
 // removes reports whether the version is to be gone from the CRD at the end.
@@ -56,6 +59,8 @@ type Facts struct {
 	// is set.
 	Objects int64
 	Owners  Owners
+	// Losses are the objects that would lose fields. They are empty if Unreadable is set.
+	Losses Losses
 	// Dependents are the objects whose ownerReferences name the version.
 	Dependents Dependents
 }
@@ -132,5 +137,6 @@ const (
 	NotStranded    refusal.Reason = "NotStranded"    // the version to rescue was not removed
 	HasDependents  refusal.Reason = "HasDependents"  // ownerReferences name the version, which would not be served
 	UnreadOwners   refusal.Reason = "UnreadOwners"   // ownerReferences of some resources could not be read
+	FieldLoss      refusal.Reason = "FieldLoss"      // objects would lose fields
 	Changed        refusal.Reason = "Changed"        // the CRD has changed since the plan was made
 )

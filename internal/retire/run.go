@@ -12,6 +12,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
@@ -113,7 +114,7 @@ func (r *Run) restore(ctx context.Context) (string, error) {
 	}
 	deadline := time.Now().Add(transient)
 	for {
-		_, _, err := r.objects().Look(ctx, r.Intent.Version)
+		_, err := r.objects().Look(ctx, r.Intent.Version)
 		if err == nil {
 			break
 		}
@@ -180,7 +181,7 @@ func (r *Run) moveOwners(ctx context.Context) (string, error) {
 
 func (r *Run) moveOnce(ctx context.Context) (int64, error) {
 	from, to := apiVersions(r.CRD, r.Intent.Version)
-	return r.mover(r.objects().collection(), func() change {
+	return r.mover(r.objects().collection().resource, func() change {
 		return func(live *metav1.ObjectMeta) (map[string]any, error) {
 			entries, changed, err := Moved(live.ManagedFields, from, to)
 			if err != nil || !changed {
@@ -191,12 +192,13 @@ func (r *Run) moveOnce(ctx context.Context) (int64, error) {
 	}).run(ctx)
 }
 
-func (r *Run) mover(objects collection, f func() change) *mover {
+func (r *Run) mover(of schema.GroupVersionResource, f func() change) *mover {
 	inFlight := r.Limits.InFlight
 	if inFlight <= 0 {
 		inFlight = pace.DefaultInFlight
 	}
-	return &mover{objects: objects, change: f, pacer: r.pacer, inFlight: inFlight, stopped: r.Stopped}
+	keeps := &keeper{client: r.Client, resource: of, accepted: r.Intent.AcceptFieldLoss}
+	return &mover{objects: collection{r.Client, of, keeps}, change: f, pacer: r.pacer, inFlight: inFlight, stopped: r.Stopped}
 }
 
 func (r *Run) objects() Objects {

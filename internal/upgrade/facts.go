@@ -74,8 +74,13 @@ type Facts struct {
 	// Migrations are the StorageVersionMigrations of the resource, under any of its names. They say what is in
 	// progress; only the StorageState says what a success has proven.
 	Migrations []v1alpha1.StorageVersionMigration
+	// MayLose are fields that objects of a custom resource may have and that a migration would drop, as the schemas of its
+	// CRD show: it leaves such objects alone. They change no verdict.
+	MayLose []string
 	// Empty means that the API server counted no object.
 	Empty bool
+	// Unreadable is the API server's message if it cannot list the objects as they are stored; otherwise it is empty.
+	Unreadable string
 	// Held is what etcd holds, if Question.Etcd.
 	Held []Held
 }

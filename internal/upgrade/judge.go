@@ -66,6 +66,9 @@ func (q Question) Judge(f Facts) Finding {
 		return finding.is(Undetermined, unnamed, q.snapshot(f))
 	case f.CurrentHash == "":
 		return finding.is(Undetermined, "its API server does not show in which version it stores it", q.snapshot(f))
+	case f.Unreadable != "":
+		return finding.is(Undetermined, "its objects cannot be listed: "+f.Unreadable,
+			"kubectl get "+finding.Resource+" --all-namespaces")
 	case b.unsure != "":
 		return finding.is(Undetermined, b.unsure,
 			"kubectl get pods --all-namespaces -l app.kubernetes.io/name=kube-migrator")

@@ -61,6 +61,11 @@ func TestAMigrationSaysWhatIsBeingDoneAndProvesNothing(t *testing.T) {
 		f.State.Conditions[len(f.State.Conditions)-1].Reason = reason
 		return f
 	}
+	losing := func(f Facts) Facts {
+		f.MayLose = []string{"spec.b"}
+		return f
+	}
+	const alone = "; a migration leaves objects alone that have spec.b, because they would lose it"
 	type all = []v1alpha1.StorageVersionMigration
 	for name, test := range map[string]struct {
 		facts      Facts
@@ -75,6 +80,16 @@ func TestAMigrationSaysWhatIsBeingDoneAndProvesNothing(t *testing.T) {
 				"a worker", "kube-migrator migrate widgets.demo.example.com"},
 		"none": {widgets("Unknown"), nil, Undetermined, NotRequested, "", unknown,
 			"kube-migrator request widgets.demo.example.com"},
+		"none, and it would leave objects alone": {losing(widgets("Unknown")), nil, Undetermined, NotRequested, "",
+			unknown + alone, "kube-migrator request widgets.demo.example.com"},
+		"one that has not begun and would leave objects alone": {losing(widgets("Unknown")),
+			all{run("m", 2, 1, v1alpha1.ConditionSucceeded)}, Undetermined, NotBegun, "m",
+			unknown + alone + "; its migration has not begun", "kube-migrator wait m"},
+		"one that has failed and says itself what it left alone": {losing(widgets("Unknown")),
+			all{run("m", 1, 1, v1alpha1.ConditionFailed)}, Undetermined, HasFailed, "m",
+			unknown + "; its migration failed: so it is", "kubectl describe storageversionmigrations.migration.k8s.io m"},
+		"none is needed, so nothing is left alone": {losing(widgets("v2")), nil, Safe, NotRequested, "",
+			"everything is stored as v2", ""},
 		"one that has not begun": {widgets("Unknown"), all{run("m", 2, 1, v1alpha1.ConditionSucceeded)},
 			Undetermined, NotBegun, "m", unknown + "; its migration has not begun", "kube-migrator wait m"},
 		"one that is at work": {widgets("v1", "v2"), all{run("m", 1, 1, v1alpha1.ConditionReconciling)},

@@ -131,11 +131,15 @@ func TestWhatIsStoredDecides(t *testing.T) {
 	}
 	builtIn := widgets()
 	builtIn.CRD = nil
+	keyless := widgets("v2")
+	keyless.Unreadable = "no key"
 	for name, test := range map[string]struct {
 		question Question
 		facts    Facts
 		want     verdict
 	}{
+		"the present version, and objects that cannot be listed": {question(), keyless, verdict{Undetermined,
+			"its objects cannot be listed: no key", "kubectl get widgets.demo.example.com --all-namespaces", ByStorageState}},
 		"only the present version": {question(), widgets("v2"),
 			verdict{Safe, "everything is stored as v2", "", ByStorageState}},
 		"an old one besides": {question(), widgets("v1", "v2"),

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
 
 // Run is the state of the run that a StorageVersionMigration requests. The set is closed.
@@ -103,6 +104,10 @@ func (q Question) migrated(f Facts, finding Finding, v Verdict, why string) Find
 	if evidence, message := weakEvidence(f.State); evidence != "" && finding.Run != AtWork {
 		return finding.is(v, why+"; a migration could not be proven"+behind(message), q.Program+
 			" install --min-evidence="+evidence)
+	}
+	if len(f.MayLose) > 0 && finding.Run != AtWork && finding.Run != HasFailed { // the run itself says more
+		finding.MayLose = f.MayLose
+		why += "; a migration leaves objects alone that have " + pruning.Describe(f.MayLose) + ", because they would lose it"
 	}
 	switch finding.Run {
 	case NotBegun:

@@ -68,6 +68,8 @@ type Finding struct {
 	Current string `json:"current,omitempty"`
 	// Stranded are those of Stored that could not be decoded.
 	Stranded []string `json:"stranded,omitempty"`
+	// MayLose are fields that objects may have and would lose, so that a migration leaves them alone, as schemas show.
+	MayLose []string `json:"mayLose,omitempty"`
 	// Migration is the name of the StorageVersionMigration that counts, or empty. Run is how far it is.
 	Migration string `json:"migration,omitempty"`
 	Run       Run    `json:"run,omitempty"`

@@ -71,6 +71,11 @@ var unsafeSituations = []struct {
 				"lastTransitionTime": "2026-01-01T00:00:00Z", "lastUpdateTime": "2026-01-01T00:00:00Z"},
 		}}})
 	}},
+	{"objects would lose a field", []string{"--version=v1", "--unserve", "--remove"}, func(g *gadgets) {
+		g.mustApply("carol", "v1", "g-000", spec("legacy", "x"))
+	}},
+	{"objects would lose a field in a dry run", []string{"--version=v1", "--dry-run", "--accept-field-loss=spec.size"},
+		func(g *gadgets) { g.mustApply("carol", "v1", "g-000", spec("legacy", "x")) }},
 	{"a version that is served needs no rescue", []string{"--version=v1", "--rescue"}, nil},
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kube-migrator/kube-migrator/internal/printable"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -55,7 +56,10 @@ type Migration struct {
 	// StorageStateKept says why the proof was not recorded. Empty where there is no StorageState to record it in, too:
 	// kube-migrator is not installed.
 	StorageStateKept string `json:"storageStateKept,omitempty"`
-	Error            string `json:"error,omitempty"`
+	// Losses are the objects that would be left alone, because they would lose fields, with --dry-run=client; absent where
+	// none can.
+	Losses *pruning.Outlook `json:"losses,omitempty"`
+	Error  string           `json:"error,omitempty"`
 	// Next is the command that goes on, or that retries only what failed.
 	Next string `json:"next,omitempty"`
 }
@@ -111,11 +115,17 @@ func (m *Migration) text(b *strings.Builder) {
 	r, c := m.Result, m.Result.Counts
 	fmt.Fprintln(b, m.Headline())
 	if m.Outcome == WouldRun {
+		if left := m.Losses.String(); left != "" {
+			fmt.Fprintf(b, "  left alone  %s\n", clean(left))
+		}
 		return
 	}
 	if m.Outcome == WouldPass || m.Outcome == WouldReject {
 		fmt.Fprintf(b, "  objects     %s accepted, %s gone, %s refused", Count(c.Accepted+c.Current), Count(c.Gone),
-			Count(c.Failed))
+			Count(c.Failed-c.WouldLoseFields))
+		if c.WouldLoseFields > 0 {
+			fmt.Fprintf(b, ", %s left alone", Count(c.WouldLoseFields))
+		}
 	} else {
 		fmt.Fprintf(b, "  objects     %s rewritten, %s already current, %s gone, %s failed", Count(c.Rewritten),
 			Count(c.Current), Count(c.Gone), Count(c.Failed))
@@ -181,10 +191,16 @@ func (m *Migration) headline() string {
 		return fmt.Sprintf("ended by an error after %s of %s objects",
 			Count(m.Result.Counts.Done()), Count(m.Result.Total))
 	case WouldRun:
+		if m.Losses != nil && m.Losses.Objects > 0 {
+			return fmt.Sprintf("would rewrite about %s objects, but not all", Count(m.Result.Total))
+		}
 		return fmt.Sprintf("would rewrite about %s objects", Count(m.Result.Total))
 	case WouldPass:
 		return "a dry run: the API server would refuse no object"
 	case WouldReject:
+		if c := m.Result.Counts; c.Failed == c.WouldLoseFields {
+			return "a dry run: some objects would be left alone, because they would lose fields"
+		}
 		return "a dry run: the API server would refuse some objects"
 	}
 	return string(m.Outcome)

@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -91,6 +93,36 @@ widgets.demo.example.com (v2): a dry run: the API server would refuse some objec
   objects     7 accepted, 1 gone, 2 refused, in 25s
   failed      default/a: Rejected: no color
   failed      default/a: Rejected: no color
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("summary (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheSummaryOfADryRunSaysWhatWouldBeLeftAlone(t *testing.T) {
+	client, server := widgets(), widgets()
+	client.Outcome, client.Losses = WouldRun, &pruning.Outlook{Possible: []string{"spec.b"}, Looked: 100}
+	client.Losses.Add(&metav1.ObjectMeta{Namespace: "default", Name: "a"}, []string{"spec.b"})
+	possible := client
+	possible.Losses = &pruning.Outlook{Possible: []string{"spec.b"}, Looked: 100}
+	none := client
+	none.Losses = &pruning.Outlook{Possible: []string{"spec.b"}, Looked: 3, All: true}
+	server.Outcome, server.Evidence, server.StoredVersionsBefore, server.StoredVersionsAfter = WouldReject, "", nil, nil
+	server.Result.Counts = migrate.Counts{Accepted: 7, Failed: 1, WouldLoseFields: 1}
+	server.Result.Failures = []migrate.Failure{{Namespace: "default", Name: "a", Reason: migrate.WouldLoseFields,
+		Message: "the API server would drop spec.b"}}
+	var b strings.Builder
+	if err := (&Migrations{Resources: []Migration{client, possible, none, server}}).Text(&b); err != nil {
+		t.Fatal(err)
+	}
+	const want = `widgets.demo.example.com (v2): would rewrite about 10,000 objects, but not all
+  left alone  1 of the first 100 objects would be left alone, because they would lose fields: default/a (spec.b)
+widgets.demo.example.com (v2): would rewrite about 10,000 objects
+  left alone  objects that have spec.b would be left alone, because they would lose it
+widgets.demo.example.com (v2): would rewrite about 10,000 objects
+widgets.demo.example.com (v2): a dry run: some objects would be left alone, because they would lose fields
+  objects     7 accepted, 0 gone, 0 refused, 1 left alone, in 25s
+  failed      default/a: WouldLoseFields: the API server would drop spec.b
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)

@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
 
 // Plan is what `plan -o json` prints.
@@ -55,6 +57,9 @@ type PlannedResource struct {
 	// Migration is "yes", "no" or "unknown"; Why is its reason, for people.
 	Migration string `json:"migration"`
 	Why       string `json:"why"`
+	// Losses are the objects that a migration would leave alone, because they would lose fields; absent where there are
+	// none among those that were looked at, and the schemas show that there cannot be others.
+	Losses *pruning.Outlook `json:"losses,omitempty"`
 	// Next is the command that helps; absent where nothing has to be done, or it cannot be.
 	Next string `json:"next,omitempty"`
 	// Problem is the reason why the resource cannot be migrated, one word; absent where it can.
@@ -150,7 +155,15 @@ func (r PlannedResource) row() []string {
 	if len(r.StoredVersions) > 0 {
 		stored = firstOf(r.StoredVersions)
 	}
-	return []string{r.Name, r.storage(), stored, r.objects(), r.Migration, r.duration()}
+	return []string{r.Name, r.storage(), stored, r.objects(), r.migrate(), r.duration()}
+}
+
+// migrate is Migration, unless some objects would be left alone.
+func (r PlannedResource) migrate() string {
+	if r.Losses != nil && r.Losses.Objects > 0 {
+		return r.Migration + ", in part"
+	}
+	return r.Migration
 }
 
 func (r PlannedResource) wideRow() []string {
@@ -161,7 +174,7 @@ func (r PlannedResource) wideRow() []string {
 	return []string{
 		r.Name, r.origin(), r.Kind, scope, strings.Join(r.ServedVersions, ","), r.EndpointVersion,
 		r.storage(), r.StorageVersionHash,
-		r.stored(), r.objects(), r.Migration, r.duration(), strings.Join(r.AlsoServedAs, ","), r.Why,
+		r.stored(), r.objects(), r.migrate(), r.duration(), strings.Join(r.AlsoServedAs, ","), r.Why,
 	}
 }
 

@@ -56,27 +56,29 @@ type ProgressResource struct {
 	// Unfinished: a run was requested that has neither succeeded nor failed.
 	Unfinished bool `json:"unfinished"`
 	// StorageVersion and its hash are what the run migrates to; the present ones are what discovery shows.
-	StorageVersion            string            `json:"storageVersion,omitempty"`
-	StorageVersionHash        string            `json:"storageVersionHash,omitempty"`
-	PresentStorageVersion     string            `json:"presentStorageVersion,omitempty"`
-	PresentStorageVersionHash string            `json:"presentStorageVersionHash,omitempty"`
-	Evidence                  string            `json:"evidence,omitempty"`
-	Generation                int64             `json:"generation,omitempty"`
-	CompletedGeneration       int64             `json:"completedGeneration,omitempty"`
-	Total                     int64             `json:"total"`
-	TotalIsExact              bool              `json:"totalIsExact"`
-	Done                      int64             `json:"done"`
-	Rewritten                 int64             `json:"rewritten"`
-	Current                   int64             `json:"current"`
-	Gone                      int64             `json:"gone"`
-	Failed                    int64             `json:"failed"`
-	Retried                   int64             `json:"retried"`
-	ObjectsPerSecond          int64             `json:"objectsPerSecond"`
-	EstimatedCompletionTime   *time.Time        `json:"estimatedCompletionTime,omitempty"`
-	StartTime                 *time.Time        `json:"startTime,omitempty"`
-	UpdateTime                *time.Time        `json:"updateTime,omitempty"`
-	CompletionTime            *time.Time        `json:"completionTime,omitempty"`
-	Failures                  []ProgressFailure `json:"failures,omitempty"`
+	StorageVersion            string `json:"storageVersion,omitempty"`
+	StorageVersionHash        string `json:"storageVersionHash,omitempty"`
+	PresentStorageVersion     string `json:"presentStorageVersion,omitempty"`
+	PresentStorageVersionHash string `json:"presentStorageVersionHash,omitempty"`
+	Evidence                  string `json:"evidence,omitempty"`
+	Generation                int64  `json:"generation,omitempty"`
+	CompletedGeneration       int64  `json:"completedGeneration,omitempty"`
+	Total                     int64  `json:"total"`
+	TotalIsExact              bool   `json:"totalIsExact"`
+	Done                      int64  `json:"done"`
+	Rewritten                 int64  `json:"rewritten"`
+	Current                   int64  `json:"current"`
+	Gone                      int64  `json:"gone"`
+	Failed                    int64  `json:"failed"`
+	// WouldLoseFields are those of Failed that were left alone, because they would lose fields.
+	WouldLoseFields         int64             `json:"wouldLoseFields,omitempty"`
+	Retried                 int64             `json:"retried"`
+	ObjectsPerSecond        int64             `json:"objectsPerSecond"`
+	EstimatedCompletionTime *time.Time        `json:"estimatedCompletionTime,omitempty"`
+	StartTime               *time.Time        `json:"startTime,omitempty"`
+	UpdateTime              *time.Time        `json:"updateTime,omitempty"`
+	CompletionTime          *time.Time        `json:"completionTime,omitempty"`
+	Failures                []ProgressFailure `json:"failures,omitempty"`
 	// Try is the command that helps; empty where nothing has to be done.
 	Try string `json:"try,omitempty"`
 	// Runbook is the page that says what to do about the reason for which the last run failed; empty if none has.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 )
 
@@ -24,6 +25,8 @@ type Retirement struct {
 	// Dependents are the objects whose ownerReferences named the version before anything was done; absent if there were
 	// none, and every resource could be listed.
 	Dependents *retire.Dependents `json:"dependents,omitempty"`
+	// Losses are the objects that lose fields, which the user accepts; absent if there were none.
+	Losses *pruning.Losses `json:"losses,omitempty"`
 	// Migration is what rewriting the objects came to; absent where it was not begun.
 	Migration *Migration `json:"migration,omitempty"`
 	Error     string     `json:"error,omitempty"`
