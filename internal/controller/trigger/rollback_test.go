@@ -147,9 +147,8 @@ func (s writtenStatus) Update(_ context.Context, o client.Object, _ ...client.Su
 // versions, so that both have to be migrated.
 type rolling struct {
 	*trigger
-	written  *written
-	releases agreement.Releases
-	marked   time.Time
+	written *written
+	marked  time.Time
 }
 
 func newRolling() *rolling {
