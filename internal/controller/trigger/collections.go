@@ -118,7 +118,8 @@ func (c *comparer) read(ctx context.Context, names []string, main uint64) (map[s
 	return found, errors.Join(problems...)
 }
 
-// readOne lists one object; or no object, and then without a witness, if the account is forbidden to list. It returns
+// readOne lists one object; or no object, and then without a witness, if the account is forbidden to list, or if the
+// name of the first object makes the answer too large, because the continue token repeats it. It returns
 // zero if nothing can be listed.
 func (c *comparer) readOne(ctx context.Context, name string, at collection) (ledger.Collection, error) {
 	if at.path == "" {
@@ -126,10 +127,12 @@ func (c *comparer) readOne(ctx context.Context, name string, at collection) (led
 	}
 	if _, denied := c.denied.Load(name); !denied {
 		found, err := c.list(ctx, at.path, "")
-		if !apierrors.IsForbidden(err) {
+		switch {
+		case apierrors.IsForbidden(err):
+			c.denied.Store(name, true)
+		case !errors.Is(err, bounded.ErrTooLarge):
 			return found, err
 		}
-		c.denied.Store(name, true)
 	}
 	return c.list(ctx, at.small, "metadata.name="+inventory.NoObject)
 }
