@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -155,6 +156,16 @@ func TestARefusalCountsOnlyIfTheAddressInTheConfigRefusesToo(t *testing.T) {
 			rewritesAll(t, spreadOver(t, cluster, Options{}, behind, &node{}), 60)
 		})
 	}
+	t.Run("of a namespace that neither server knows yet", func(t *testing.T) {
+		unaware := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			code, body := notFound(path.Base(r.URL.Path))
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(code)
+			fmt.Fprint(w, body)
+		})
+		rewritesAll(t, spreadOver(t, &scripted{n: 60, resourceVersion: "1000"}, Options{}, &node{cluster: unaware},
+			&node{cluster: unaware}), 60)
+	})
 	t.Run("of both: the object is named", func(t *testing.T) {
 		cluster := &scripted{n: 60, resourceVersion: "1000"}
 		cluster.patch = func(name string, w http.ResponseWriter) bool {

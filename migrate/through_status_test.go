@@ -22,6 +22,7 @@ func TestThroughTheStatusOnlyWhatIsRefusedIsRewritten(t *testing.T) {
 	stored := func(string) (int, string) { return http.StatusOK, about("d", "a", "2000") }
 	for name, tt := range map[string]struct {
 		option   bool
+		refusal  string // instead of rejection
 		served   func(path string) (int, string)
 		status   func(path string) (int, string)
 		want     Counts
@@ -39,6 +40,10 @@ func TestThroughTheStatusOnlyWhatIsRefusedIsRewritten(t *testing.T) {
 				return http.StatusUnprocessableEntity, strings.Replace(rejection, `"no"`, `"neither"`, 1)
 			},
 			want: Counts{Rewritten: 1, Failed: 1}, requests: 2, message: "no; an empty patch of its status: neither"},
+		"the account may not patch it": {option: true, served: resources("flunders", "flunders/status"), status: stored,
+			refusal: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,` +
+				`"message":"flunders \"a\" is forbidden: User \"eve\" cannot patch resource \"flunders\""}`,
+			want: Counts{Rewritten: 1, Failed: 1}},
 		"it was current": {option: true, served: resources("flunders", "flunders/status"),
 			status: func(string) (int, string) { return http.StatusOK, about("d", "a", "10") },
 			want:   Counts{Rewritten: 1, Current: 1}, requests: 1},
@@ -53,6 +58,9 @@ func TestThroughTheStatusOnlyWhatIsRefusedIsRewritten(t *testing.T) {
 					case strings.HasSuffix(path, "/flunders/a/status"):
 						return tt.status(path)
 					case strings.HasSuffix(path, "/flunders/a"):
+						if tt.refusal != "" {
+							return http.StatusForbidden, tt.refusal
+						}
 						return http.StatusUnprocessableEntity, rejection
 					}
 					return http.StatusOK, about("d", "b", "2001")
@@ -64,7 +72,11 @@ func TestThroughTheStatusOnlyWhatIsRefusedIsRewritten(t *testing.T) {
 				err != nil && !errors.Is(err, ErrObjectsFailed) {
 				t.Errorf("error %v, counts %+v, want %+v", err, result.Counts, tt.want)
 			}
-			if tt.want.Failed > 0 && (len(result.Failures) != 1 || result.Failures[0].Reason != Rejected ||
+			reason := Rejected
+			if tt.refusal != "" {
+				reason = Forbidden
+			}
+			if tt.want.Failed > 0 && (len(result.Failures) != 1 || result.Failures[0].Reason != reason ||
 				!strings.HasSuffix(result.Failures[0].Message, tt.message)) {
 				t.Errorf("failures %+v, want a, rejected, with the message %q", result.Failures, tt.message)
 			}

@@ -125,9 +125,9 @@ func (c *comparer) read(ctx context.Context, names []string, main uint64) (map[s
 	return found, errors.Join(problems...)
 }
 
-// readOne lists one object; or no object, and then without a witness, if the account is forbidden to list. It returns
-// zero if nothing can be listed, or if the resource is excluded and listing it is forbidden: nothing about it is proven
-// then.
+// readOne lists one object; or no object, and then without a witness, if the account is forbidden to list, or if the
+// name of the first object makes the answer too large, because the continue token repeats it. It returns zero if nothing
+// can be listed, or if the resource is excluded and listing it is forbidden: nothing about it is proven then.
 func (c *comparer) readOne(ctx context.Context, name string, at collection) (ledger.Collection, error) {
 	if at.path == "" {
 		return ledger.Collection{}, nil
@@ -137,10 +137,12 @@ func (c *comparer) readOne(ctx context.Context, name string, at collection) (led
 	}
 	if _, denied := c.denied.Load(name); !denied {
 		found, err := c.list(ctx, at.path, "")
-		if !apierrors.IsForbidden(err) {
+		switch {
+		case apierrors.IsForbidden(err):
+			c.denied.Store(name, true)
+		case !errors.Is(err, bounded.ErrTooLarge):
 			return found, err
 		}
-		c.denied.Store(name, true)
 	}
 	found, err := c.list(ctx, at.small, "metadata.name="+inventory.NoObject)
 	if apierrors.IsForbidden(err) && at.excluded {
