@@ -60,8 +60,8 @@ served. --accept-field-loss=spec.size accepts that this field is lost. It checks
 changes nothing else. A version that the CRD does not have and that nothing names is an error, unless this machine started
 to retire it: then it is retired already.
 
-Entries are moved with the paths of their fields. If a conversion webhook renames a field, the new name has no owner until
-the field's manager applies again: let appliers use the new version first.
+Entries are moved with the paths of those of their fields that the version which stays has. If a conversion webhook renames a
+field, the new name has no owner until the field's manager applies again: let appliers use the new version first.
 
 The garbage collector reads an owner at the version that an ownerReference names. If that version is no longer served, the
 dependent stays behind when its owner is deleted. Therefore retire lists the metadata of all objects in the cluster, reports

@@ -234,6 +234,46 @@ func walk(owned map[string]json.RawMessage, from, to place, path Path, lostField
 	}
 }
 
+// Kept returns owned fields, in the format FieldsV1, without those that an API server with the schema does not keep: no
+// object has them, so no one can own them, and a rule would say that they are lost.
+func (s *Schema) Kept(fields string) string {
+	var owned map[string]json.RawMessage
+	if json.Unmarshal([]byte(fields), &owned) != nil {
+		return fields
+	}
+	dropped := false
+	raw, err := json.Marshal(keep(owned, s.root(), 0, &dropped))
+	if err != nil || !dropped {
+		return fields
+	}
+	return string(raw)
+}
+
+func keep(owned map[string]json.RawMessage, at place, depth int, dropped *bool) map[string]json.RawMessage {
+	if at.whole || depth > maxDepth {
+		return owned
+	}
+	kept := map[string]json.RawMessage{}
+	for key, raw := range owned {
+		inner, isKept := at.item(), true
+		if name, isField := strings.CutPrefix(key, "f:"); isField {
+			inner, isKept = at.field(name)
+		}
+		var below map[string]json.RawMessage
+		if isKept && key != "." && json.Unmarshal(raw, &below) == nil && len(below) > 0 {
+			below = keep(below, inner, depth+1, dropped)
+			isKept = len(below) > 0
+			if again, err := json.Marshal(below); err == nil {
+				raw = again
+			}
+		}
+		if *dropped = *dropped || !isKept; isKept {
+			kept[key] = raw
+		}
+	}
+	return kept
+}
+
 // accepts reports whether a field may be lost.
 func (r *Rule) accepts(field string) bool { return Accepts(r.accepted, field) }
 

@@ -120,7 +120,7 @@ func (r *Run) lookAgain(ctx context.Context, steps []Step) error {
 // dependentMover moves the ownerReferences of the objects of a resource.
 func (r *Run) dependentMover(of Resource) *mover {
 	from, to := apiVersions(r.CRD, r.Intent.Version)
-	return r.mover(of.GroupVersionResource, func() change {
+	return r.mover(r.keeper(of.GroupVersionResource), func() change {
 		var before []metav1.ManagedFieldsEntry // of the object from which a write was decided
 		return func(live *metav1.ObjectMeta) (map[string]any, error) {
 			if pointed, changed := Pointed(live.OwnerReferences, r.CRD.Spec.Names.Kind, from, to); changed {

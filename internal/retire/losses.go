@@ -81,6 +81,7 @@ type keeper struct {
 	accepted []string
 
 	schemas *pruning.CRD // nil for a resource that is not a custom one
+	at      string       // the version at which the objects have to be written
 	rule    *pruning.Rule
 }
 
@@ -107,6 +108,7 @@ func (k *keeper) look(ctx context.Context) (schema.GroupVersionResource, error) 
 		return at, fmt.Errorf("read CustomResourceDefinition %s: %w", crd.Name(at.GroupResource()), err)
 	}
 	at.Version = schemas.Endpoint(at.Version)
+	k.at = at.Version
 	if k.schemas == nil || k.schemas.UID != schemas.UID || k.schemas.Generation != schemas.Generation {
 		k.schemas, k.rule = schemas, pruning.NewRule(schemas, at.Version, k.accepted)
 	}
@@ -119,4 +121,19 @@ func (k *keeper) lost(object *metav1.ObjectMeta) []string {
 		return nil
 	}
 	return k.rule.Lost(object.ManagedFields)
+}
+
+// owned returns managedFields in which the entries of an apiVersion name only fields that the objects can still have. Every
+// object was rewritten before its entries are moved.
+func (k *keeper) owned(entries []metav1.ManagedFieldsEntry, apiVersion string) []metav1.ManagedFieldsEntry {
+	if k.schemas == nil || k.schemas.Version(k.at) == nil {
+		return entries
+	}
+	entries = slices.Clone(entries)
+	for i, e := range entries {
+		if e.APIVersion == apiVersion && e.FieldsV1 != nil {
+			entries[i].FieldsV1 = metav1.NewFieldsV1(k.schemas.Version(k.at).Schema.Kept(e.FieldsV1.GetRawString()))
+		}
+	}
+	return entries
 }

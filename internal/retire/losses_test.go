@@ -79,15 +79,15 @@ func TestAWriteThatWouldDropAFieldIsNotSent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				written := ""
-				client := answers(func(r *http.Request, _ string) (int, any) {
+				written, entries := "", ""
+				client := answers(func(r *http.Request, body string) (int, any) {
 					switch {
 					case strings.Contains(r.URL.Path, "/customresourcedefinitions/") && test.crd == nil:
 						return http.StatusNotFound, failure(http.StatusNotFound, "NotFound")
 					case strings.Contains(r.URL.Path, "/customresourcedefinitions/"):
 						return http.StatusOK, test.crd
 					case r.Method == http.MethodPatch:
-						written = strings.Split(r.URL.Path, "/")[3]
+						written, entries = strings.Split(r.URL.Path, "/")[3], body
 						return http.StatusOK, owned("v2")
 					case written != "":
 						return http.StatusOK, map[string]any{"items": []any{}}
@@ -111,6 +111,9 @@ func TestAWriteThatWouldDropAFieldIsNotSent(t *testing.T) {
 				loss := (*pruning.LossError)(nil)
 				if errors.As(err, &loss) != (test.lost != "") || loss != nil && strings.Join(loss.Fields, " ") != test.lost {
 					t.Errorf("error %v, want that %q would be lost", err, test.lost)
+				}
+				if test.step == retire.Owned && strings.Contains(entries, "f:b") {
+					t.Errorf("managedFields name a field that no object has any more: %s", entries)
 				}
 				if written != test.at {
 					t.Errorf("the object was written at %q, want %q", written, test.at)

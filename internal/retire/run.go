@@ -181,9 +181,10 @@ func (r *Run) moveOwners(ctx context.Context) (string, error) {
 
 func (r *Run) moveOnce(ctx context.Context) (int64, error) {
 	from, to := apiVersions(r.CRD, r.Intent.Version)
-	return r.mover(r.objects().collection().resource, func() change {
+	keeps := r.keeper(r.objects().collection().resource)
+	return r.mover(keeps, func() change {
 		return func(live *metav1.ObjectMeta) (map[string]any, error) {
-			entries, changed, err := Moved(live.ManagedFields, from, to)
+			entries, changed, err := Moved(keeps.owned(live.ManagedFields, from), from, to)
 			if err != nil || !changed {
 				return nil, err
 			}
@@ -192,13 +193,16 @@ func (r *Run) moveOnce(ctx context.Context) (int64, error) {
 	}).run(ctx)
 }
 
-func (r *Run) mover(of schema.GroupVersionResource, f func() change) *mover {
+func (r *Run) keeper(of schema.GroupVersionResource) *keeper {
+	return &keeper{client: r.Client, resource: of, accepted: r.Intent.AcceptFieldLoss}
+}
+
+func (r *Run) mover(keeps *keeper, f func() change) *mover {
 	inFlight := r.Limits.InFlight
 	if inFlight <= 0 {
 		inFlight = pace.DefaultInFlight
 	}
-	keeps := &keeper{client: r.Client, resource: of, accepted: r.Intent.AcceptFieldLoss}
-	return &mover{objects: collection{r.Client, of, keeps}, change: f, pacer: r.pacer, inFlight: inFlight, stopped: r.Stopped}
+	return &mover{objects: collection{r.Client, keeps.resource, keeps}, change: f, pacer: r.pacer, inFlight: inFlight, stopped: r.Stopped}
 }
 
 func (r *Run) objects() Objects {
