@@ -57,16 +57,20 @@ func TestTheRuleSaysWhatAnAPIServerDrops(t *testing.T) {
 		}
 		entries := []metav1.ManagedFieldsEntry{{APIVersion: "g/v1", FieldsV1: metav1.NewFieldsV1(string(owned))}}
 		before, _ := json.Marshal(object)
+		// A list that no schema describes, and that the other schema takes for a value of another type, looks like a value.
+		hidden := atomic && isOfOtherTypes(object["spec"], versions[1])
 		structuralpruning.Prune(object, structural[0], true)
 		structuralpruning.Prune(object, structural[1], true)
 		after, _ := json.Marshal(object)
 		lost := NewRule(c, "v2", nil).Lost(entries)
 		drops := string(before) != string(after)
 		switch {
-		case drops && len(lost) == 0:
+		case drops && len(lost) == 0 && !hidden:
 			t.Fatalf("the API server drops fields, and the rule does not say so:\n%s\n%s\nowned: %s", before, after, owned)
-		case !drops && len(lost) > 0 && !atomic && !hasEmpty(object["spec"]) && !strings.Contains(fmt.Sprint(lost), Any):
-			// An empty object looks as if it were owned as a whole, and what no schema describes can be anything.
+		case !drops && len(lost) > 0 && !atomic && !hasEmpty(object["spec"]) && !strings.Contains(fmt.Sprint(lost), Any) &&
+			!isOfOtherTypes(object["spec"], versions[0]):
+			// An empty object looks as if it were owned as a whole, what no schema describes can be anything, and by the
+			// schema of v1 a value that was of another type once is of its present type.
 			t.Fatalf("the API server drops nothing, and the rule names %v:\n%s\nowned: %s", lost, before, owned)
 		}
 	})
@@ -193,6 +197,26 @@ func hasEmpty(value any) bool {
 		return len(value) == 0 || slices.ContainsFunc(value, hasEmpty)
 	}
 	return false
+}
+
+// isOfOtherTypes reports whether a value contains one whose type a schema does not allow.
+func isOfOtherTypes(value any, schema map[string]any) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		properties, _ := schema["properties"].(map[string]any)
+		more, _ := schema["additionalProperties"].(map[string]any)
+		for name, inner := range value {
+			property, named := properties[name].(map[string]any)
+			if named && isOfOtherTypes(inner, property) || !named && more != nil && isOfOtherTypes(inner, more) {
+				return true
+			}
+		}
+		return schema["type"] != "object"
+	case []any:
+		items, ok := schema["items"].(map[string]any)
+		return !ok || slices.ContainsFunc(value, func(item any) bool { return isOfOtherTypes(item, items) })
+	}
+	return schema["type"] != "string"
 }
 
 func structuralOf(t *rapid.T, raw []byte) *structuralschema.Structural {
