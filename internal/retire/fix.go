@@ -67,18 +67,26 @@ func (r *Run) find(ctx context.Context) (Dependents, error) {
 	return r.Intent.FindDependents(ctx, r.Client, r.CRD, r.Resources, r.Stopped)
 }
 
+// findAll is find, and refuses if a resource could not be read.
+func (r *Run) findAll(ctx context.Context) (f Facts, err error) {
+	f.CRD = r.CRD
+	if f.Dependents, err = r.find(ctx); err != nil {
+		return f, err
+	}
+	if refused := r.Intent.ownersRead(f); refused != nil {
+		return f, refused
+	}
+	return f, nil
+}
+
 // independent refuses to unserve the version if objects have become its dependents since the plan was made.
 func (r *Run) independent(ctx context.Context) error {
 	if r.Intent.FixOwners || r.Intent.LeaveOwners || !r.Intent.unserves(r.CRD) {
 		return nil
 	}
-	found, err := r.find(ctx)
+	f, err := r.findAll(ctx)
 	if err != nil {
 		return err
-	}
-	f := Facts{CRD: r.CRD, Dependents: found}
-	if refused := r.Intent.ownersRead(f); refused != nil {
-		return refused
 	}
 	if refused := r.Intent.independent(f); refused != nil {
 		return refused
@@ -96,15 +104,11 @@ func (r *Run) lookAgain(ctx context.Context, steps []Step) error {
 	if pointing < 0 || done(Remove) < 0 {
 		return nil
 	}
-	found, err := r.find(ctx)
+	f, err := r.findAll(ctx)
 	if err != nil {
 		return err
 	}
-	f := Facts{CRD: r.CRD, Dependents: found}
-	if refused := r.Intent.ownersRead(f); refused != nil {
-		return refused
-	}
-	if found.Objects == 0 {
+	if f.Dependents.Objects == 0 {
 		return nil
 	}
 	steps[pointing] = r.Intent.pointingStep(f)
@@ -114,7 +118,7 @@ func (r *Run) lookAgain(ctx context.Context, steps []Step) error {
 	return refusal.New(HasDependents, r.Intent.command(r.CRD, r.Intent.Version, "--fix-owners"),
 		"%s was removed, and clients have added ownerReferences that name it since: those of %s are left: %s; the garbage "+
 			"collector leaves these objects behind when their owner is deleted", r.Intent.Version,
-		phrase.Objects(found.Objects), found)
+		phrase.Objects(f.Dependents.Objects), f.Dependents)
 }
 
 // dependentMover moves the ownerReferences of the objects of a resource.
