@@ -62,6 +62,22 @@ func TestAControllerMigratesWhatIsAskedFor(t *testing.T) {
 			t.Errorf("the second run: %+v, want all current", p)
 		}
 	})
+	t.Run("a quota that forbids the run is told", func(t *testing.T) {
+		const quotas, few = "/api/v1/namespaces/" + installation + "/resourcequotas", `{"count/configmaps": "0"}`
+		do(t, c.cluster, http.MethodPost, quotas, json.RawMessage(`{"metadata": {"name": "few"}, "spec": {"hard": `+few+`}}`))
+		do(t, c.cluster, http.MethodPatch, quotas+"/few/status",
+			json.RawMessage(`{"status": {"hard": `+few+`, "used": `+few+`}}`))
+		c.change(widgetsName, `{"spec": {"generation": 3}}`)
+		m := c.until(widgetsName, "refused a run",
+			func(m *v1alpha1.StorageVersionMigration) bool { return strings.HasPrefix(m.Status.Summary, "Cannot create") })
+		if !strings.Contains(m.Status.Summary, "exceeded quota: few") || m.Status.State != v1alpha1.PhasePending ||
+			m.Status.CompletedGeneration != 2 {
+			t.Errorf("the status says %s: %s", m.Status.State, m.Status.Summary)
+		}
+		do(t, c.cluster, http.MethodDelete, quotas+"/few", nil)
+		c.until(widgetsName, "succeeded once the quota is gone",
+			func(m *v1alpha1.StorageVersionMigration) bool { return m.Status.CompletedGeneration == 3 })
+	})
 	if took := c.end(p); took > 10*time.Second {
 		t.Errorf("an idle controller took %s to end", took)
 	}
