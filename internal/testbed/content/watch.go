@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"path"
 	"slices"
 	"strings"
@@ -59,27 +58,37 @@ func NewWatch(client *clientv3.Client) *Watch {
 	return &Watch{client: client, losses: map[place]*Loss{}, defined: map[string]bool{}}
 }
 
+// often is how long writes are gathered: etcd reads and sends many at once for less than each by itself. It is far shorter
+// than the time after which API servers compact them away.
+const often = 10 * time.Second
+
 // Begin compares writes from a revision on, until End. etcd may end and start again meanwhile, on the same data.
 func (w *Watch) Begin(ctx context.Context, revision int64) {
 	w.next = revision
 	ctx, w.cancel = context.WithCancel(ctx)
-	w.work.Go(func() { _ = w.follow(ctx, math.MaxInt64) }) // ends with the context
+	w.work.Go(func() {
+		for pause(ctx, often) {
+			_ = w.catchUp(ctx) // of the next time, or of End
+		}
+	})
 }
 
-// everything is the range of all keys of the API servers, and of mark.
-const everything, mark = "/", "/testbed/compared"
-
-// End compares everything that was written before it was called. It writes one key.
+// End compares everything that was written before it was called.
 func (w *Watch) End(ctx context.Context) error {
 	w.Stop()
-	written, err := w.client.Put(ctx, mark, "")
-	if err == nil {
-		err = w.follow(ctx, written.Header.Revision)
-	}
-	if err != nil {
+	if err := w.catchUp(ctx); err != nil {
 		return fmt.Errorf("compare the contents of etcd: %w", err)
 	}
 	return nil
+}
+
+// catchUp compares every write until now.
+func (w *Watch) catchUp(ctx context.Context) error {
+	now, err := w.client.Get(ctx, everything)
+	if err != nil {
+		return err
+	}
+	return w.follow(ctx, now.Header.Revision)
 }
 
 // Stop ends the comparison wherever it is.
@@ -105,12 +114,15 @@ func (w *Watch) Losses() []Loss {
 	return all
 }
 
+// everything is the first of all keys: each revision has written one of them.
+const everything = "\x00"
+
 // follow compares every write up to a revision. A watch that breaks begins again where it broke. Writes that were
 // compacted away meanwhile are not compared.
 func (w *Watch) follow(ctx context.Context, until int64) error {
 	for w.next <= until {
 		watching, cancel := context.WithCancel(ctx)
-		for answer := range w.client.Watch(watching, everything, clientv3.WithPrefix(), clientv3.WithPrevKV(),
+		for answer := range w.client.Watch(watching, everything, clientv3.WithFromKey(), clientv3.WithPrevKV(),
 			clientv3.WithFragment(), clientv3.WithRev(w.next)) {
 			if errors.Is(answer.Err(), rpctypes.ErrCompacted) {
 				w.next = max(w.next, answer.CompactRevision)
