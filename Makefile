@@ -114,11 +114,12 @@ test: ## all tests, against real API servers (some 20 minutes on 2 cores once th
 		-count 1 -vet off -ldflags=-w -timeout 60m -p 2 -parallel 4,$(AS_ROOT))
 
 .PHONY: test-long
-test-long: ## the tests that take longer too (build tag "long"); the first run builds kube-apiserver of eight releases
+test-long: ## the tests that take longer too (build tag "long"), and bench-quick; the first run builds kube-apiserver of eight releases
 	@$(TESTBED_BUILD) $(RELEASE_BINARIES)
 	go vet -tags long ./...
 	$(AS_ROOT) go test -count 1 -tags long -timeout 120m -p 1 -parallel 4 ./...
 	@$(MAKE) fuzz
+	@$(MAKE) bench-quick
 
 # How long each fuzz target runs, and which: a pattern of "folder target". Inputs that fail are written to testdata/fuzz of the package; they are
 # committed with the mend.
