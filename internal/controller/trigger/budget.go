@@ -10,6 +10,8 @@ const (
 	lookShare = 20
 	// lookBurst is how long such looks may take together before that: looks after a quiet time begin at once.
 	lookBurst = 30 * time.Second
+	// longestPutOff is how long such a look is put off at most: on busy API servers one look may take many seconds.
+	longestPutOff = time.Minute
 )
 
 // budget bounds the time that looks take (I7). A CRD that changes all the time, as when two controllers fight over it,
@@ -23,7 +25,7 @@ type budget struct {
 	at    time.Time
 }
 
-// spend adds a look that has just ended.
+// spend adds a look that has just ended, and for which only CRDs have asked.
 func (b *budget) spend(now time.Time, took time.Duration) {
 	b.spent, b.at = b.left(now)+took, now
 }
@@ -35,5 +37,5 @@ func (b *budget) left(now time.Time) time.Duration {
 
 // from returns when the next look may begin.
 func (b *budget) from() time.Time {
-	return b.at.Add(max(0, b.spent-lookBurst) * lookShare)
+	return b.at.Add(min(longestPutOff, max(0, b.spent-lookBurst)*lookShare))
 }

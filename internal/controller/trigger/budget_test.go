@@ -5,7 +5,9 @@ package trigger
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,6 +93,43 @@ func TestACRDThatChangesAllTheTimeCausesLooksForATwentiethOfTheTime(t *testing.T
 			if soonest > 1500*time.Millisecond {
 				t.Errorf("%s: the next look begins %s later", name, soonest)
 			}
+		}
+	})
+}
+
+func TestALookIsPutOffByAMinuteAtMost(t *testing.T) {
+	var b budget
+	now := time.Now()
+	b.spend(now, lookBurst)
+	if b.from().After(now) {
+		t.Errorf("within the burst a look is put off by %s", b.from().Sub(now))
+	}
+	b.spend(now, time.Minute) // busy API servers
+	if off := b.from().Sub(now); off != longestPutOff {
+		t.Errorf("after long looks the next one is put off by %s, want %s", off, longestPutOff)
+	}
+}
+
+// API servers that restart cause looks, too. These leave CRDs their share.
+func TestLooksThatServersAskForDoNotPutOffThoseOfCRDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLooking(t)
+		var changed time.Time
+		go func() {
+			for n := range 200 {
+				time.Sleep(2 * time.Second)
+				l.journal.holds("api-2", tenure{holder: fmt.Sprint("p", n), renewed: time.Now()}, uint64(n+1))
+			}
+			time.Sleep(5 * time.Second)
+			changed = time.Now()
+			l.journal.defines("widgets.demo.example.com", specState{types.UID("u"), 1})
+		}()
+		l.run(nil)
+		if !slices.ContainsFunc(l.looks, func(look time.Time) bool {
+			after := look.Sub(changed)
+			return after >= 0 && after < 2*time.Second
+		}) {
+			t.Error("a CRD that has changed once is not looked at")
 		}
 	})
 }

@@ -13,14 +13,16 @@ import (
 
 // repeat looks again and again until the context ends.
 func (t *trigger) repeat(ctx context.Context, look func(context.Context) (complete bool, err error)) error {
-	incomplete := 0
+	incomplete, onlyCRDs := 0, false // whether only CRDs have asked for the look
 	for ctx.Err() == nil {
 		begin := time.Now()
 		t.journal.calm()
 		complete, err := look(ctx)
 		t.metrics.looked(begin, time.Now(), complete, err)
 		t.rested = time.Now().Add(min(time.Since(begin), time.Second))
-		t.budget.spend(time.Now(), time.Since(begin))
+		if onlyCRDs {
+			t.budget.spend(time.Now(), time.Since(begin))
+		}
 		if errors.Is(err, ErrRestored) {
 			return err
 		}
@@ -34,7 +36,8 @@ func (t *trigger) repeat(ctx context.Context, look func(context.Context) (comple
 			incomplete++
 			wait = min(wait, soon<<min(20, max(0, incomplete-patient)))
 		}
-		if t.pause(ctx, wait) && t.journal.presses() {
+		moved := t.pause(ctx, wait)
+		if onlyCRDs = moved && !t.journal.presses(); moved && !onlyCRDs {
 			incomplete = 0
 		}
 	}
