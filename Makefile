@@ -107,7 +107,7 @@ record: build ## record the demo as docs/demo.svg, which README.md shows
 # internal/apimigration/move, which only compiles, at a low priority.
 # Results are never cached: tests run programs that they build, and go test does not know the sources of these.
 .PHONY: test
-test: ## all tests, against real API servers (some 20 minutes on 2 cores once those are built)
+test: ## all tests, against real API servers (some 50 minutes on 2 cores once those are built)
 	@$(TESTBED_BUILD) $(TEST_BINARIES) $(CHART_BINARIES)
 	go vet ./...
 	$(call go_test,./test/e2e ./internal/worker ./internal/apimigration/crd ./internal/cli ./internal/agreement ./internal/apimigration/move ./...,\
