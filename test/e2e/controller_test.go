@@ -69,7 +69,9 @@ func TestAControllerMigratesWhatIsAskedFor(t *testing.T) {
 			json.RawMessage(`{"status": {"hard": `+few+`, "used": `+few+`}}`))
 		c.change(widgetsName, `{"spec": {"generation": 3}}`)
 		m := c.until(widgetsName, "refused a run",
-			func(m *v1alpha1.StorageVersionMigration) bool { return strings.HasPrefix(m.Status.Summary, "Cannot create") })
+			func(m *v1alpha1.StorageVersionMigration) bool {
+				return strings.HasPrefix(m.Status.Summary, "Cannot create")
+			})
 		if !strings.Contains(m.Status.Summary, "exceeded quota: few") || m.Status.State != v1alpha1.PhasePending ||
 			m.Status.CompletedGeneration != 2 {
 			t.Errorf("the status says %s: %s", m.Status.State, m.Status.Summary)
