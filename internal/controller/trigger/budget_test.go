@@ -54,7 +54,6 @@ func (l *looking) run(then func()) {
 			return true, nil
 		})
 	}()
-	l.t.Cleanup(func() {})
 	time.Sleep(time.Hour)
 	stop()
 	if err := <-done; err != nil {

@@ -145,8 +145,8 @@ func (e *entryPlan) before() v1alpha1.StorageStateStatus {
 }
 
 // holdBack pauses the migrations of a resource that were requested before the API servers were older. It does so before
-// the condition is recorded, which says that it was done: a migration that is requested later is a person's, who can
-// see the condition, and is carried out.
+// the condition is recorded, which says that it was done: if the process dies in between, the next look does it again. A
+// migration that is requested later is carried out, because its user can see the condition.
 func (t *trigger) holdBack(ctx context.Context, e *entryPlan, s *observation) error {
 	if e.rolledBack.Type == "" || e.rolledBack.Status == metav1.ConditionFalse || heldBack(e.before().Conditions) {
 		return nil
