@@ -53,12 +53,12 @@ continues after any interruption:
   remove         with --remove: remove the version from spec.versions; then look for dependents once more
 
 Before it writes anything, retire refuses whatever could strand an object: the version is the storage version or the only
-one; a version may be stored that the CRD does not have; objects cannot be read or rewritten; the API servers do not agree;
-the conversion webhook is unresponsive; another migration of the resource is running; objects, or dependents to move, would
-lose fields that the schema under which they would be stored does not have; or --remove is given and the version is still
-served. --accept-field-loss=spec.size accepts that this field is lost. It checks all permissions first. It writes the CRD only if that has not changed since the checks, and
-changes nothing else. A version that the CRD does not have and that nothing names is an error, unless this machine started
-to retire it: then it is retired already.
+one; a version may be stored that the CRD does not have; objects cannot be read or rewritten; the API servers do not
+agree; the conversion webhook is unresponsive; another migration of the resource is running; objects, or dependents to
+move, would lose fields that the schema under which they would be stored does not have; or --remove is given and the
+version is still served. --accept-field-loss=spec.size accepts that this field is lost. It checks all permissions first.
+It writes the CRD only if that has not changed since the checks, and changes nothing else. A version that the CRD does not
+have and that nothing names is an error, unless this machine started to retire it: then it is retired already.
 
 Entries are moved with the paths of those of their fields that the version which stays has. If a conversion webhook renames a
 field, the new name has no owner until the field's manager applies again: let appliers use the new version first.
