@@ -93,7 +93,8 @@ const (
 
 // Reasons of the condition Permitted.
 const (
-	// ReasonForbidden means that the worker lacks a permission.
+	// ReasonForbidden means that the worker lacks a permission. A failed
+	// StorageVersionMigration has it, too.
 	ReasonForbidden = "Forbidden"
 	// ReasonGranted means that the worker has every permission that it needs.
 	ReasonGranted = "Granted"
@@ -105,9 +106,43 @@ const (
 	ReasonUnguarded = "Unguarded"
 )
 
-// Reasons of the conditions of a StorageVersionMigration. A failed migration
-// has one of the reasons that the package worker lists as the verdicts of a
-// run.
+// Reasons of the condition Failed of a StorageVersionMigration. ReasonForbidden
+// is another one: a permission is missing, and the message names the verb and
+// the resource.
+const (
+	// ReasonObjectsFailed means that some objects could not be rewritten:
+	// status.failures names them.
+	ReasonObjectsFailed = "ObjectsFailed"
+	// ReasonWouldLoseFields means that every object that was not rewritten was
+	// left alone because it would lose fields. Repeating the run changes nothing
+	// until a person decides, or the CustomResourceDefinition is corrected.
+	ReasonWouldLoseFields = "WouldLoseFields"
+	// ReasonNotProven means that every object was rewritten, but that the evidence
+	// is too weak.
+	ReasonNotProven = "NotProven"
+	// ReasonNoAgreement means that the API servers did not agree on one version in
+	// time.
+	ReasonNoAgreement = "NoAgreement"
+	// ReasonStorageVersionMoved means that the storage version changed during the
+	// run.
+	ReasonStorageVersionMoved = "StorageVersionMoved"
+	// ReasonNotReady means that the resource cannot be migrated in its present
+	// state; the message says why.
+	ReasonNotReady = "NotReady"
+	// ReasonResourceGone means that the resource is not served.
+	ReasonResourceGone = "ResourceGone"
+	// ReasonUntrustedAnswer means that the API server of the resource sent an
+	// impossible or endless response. None of its responses counts.
+	ReasonUntrustedAnswer = "UntrustedAnswer"
+	// ReasonNoProgress means that the run made no progress for too long. The next
+	// attempt resumes from the checkpoint.
+	ReasonNoProgress = "NoProgress"
+	// ReasonBroken means that the worker itself failed repeatedly; the message says
+	// on what.
+	ReasonBroken = "Broken"
+)
+
+// Reasons of the other conditions of a StorageVersionMigration.
 const (
 	// ReasonPending means that no worker is at work yet: the controller is about
 	// to start one.

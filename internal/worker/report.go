@@ -6,44 +6,31 @@ package worker
 import (
 	"time"
 
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// Result is how a run ended. The set is closed. The values are also the reasons of the condition Failed.
+// Result is how a run ended. The set is closed.
 type Result string
 
-// The results.
+// The results. Those of runs that have failed are reasons of the API, which says what they mean.
 const (
 	// ResultProven means that every object was accounted for within one settled epoch, with strong enough evidence.
-	ResultProven Result = "Proven"
-	// ResultObjectsFailed means that the sweep ended and some objects could not be rewritten.
-	ResultObjectsFailed Result = "ObjectsFailed"
-	// ResultWouldLoseFields means that every object which was not rewritten was left alone because it would lose fields.
-	// Repeating the run changes nothing until a person decides, or the CRD is corrected.
-	ResultWouldLoseFields Result = "WouldLoseFields"
-	// ResultNotProven means that every object was rewritten, but that the evidence is too weak.
-	ResultNotProven Result = "NotProven"
-	// ResultNoAgreement means that the API servers did not agree on one version in time.
-	ResultNoAgreement Result = "NoAgreement"
-	// ResultStorageVersionMoved means that the storage version changed during the run.
-	ResultStorageVersionMoved Result = "StorageVersionMoved"
+	ResultProven              Result = v1alpha1.ReasonProven
+	ResultObjectsFailed       Result = v1alpha1.ReasonObjectsFailed
+	ResultWouldLoseFields     Result = v1alpha1.ReasonWouldLoseFields
+	ResultNotProven           Result = v1alpha1.ReasonNotProven
+	ResultNoAgreement         Result = v1alpha1.ReasonNoAgreement
+	ResultStorageVersionMoved Result = v1alpha1.ReasonStorageVersionMoved
+	ResultForbidden           Result = v1alpha1.ReasonForbidden
+	ResultNotReady            Result = v1alpha1.ReasonNotReady
+	ResultResourceGone        Result = v1alpha1.ReasonResourceGone
+	ResultUntrustedAnswer     Result = v1alpha1.ReasonUntrustedAnswer
+	ResultNoProgress          Result = v1alpha1.ReasonNoProgress
+	ResultBroken              Result = v1alpha1.ReasonBroken
 	// ResultUnsettled means that the API servers have not agreed for long enough. The run gives its turn away
-	// meanwhile; Outcome.Left says for how long.
+	// meanwhile; Outcome.Left says for how long. It is no reason of the API.
 	ResultUnsettled Result = "Unsettled"
-	// ResultForbidden means that a permission is missing; the message names the verb and the resource.
-	ResultForbidden Result = "Forbidden"
-	// ResultNotReady means that the resource cannot be migrated in its present state; the message says why.
-	ResultNotReady Result = "NotReady"
-	// ResultResourceGone means that the resource is not served.
-	ResultResourceGone Result = "ResourceGone"
-	// ResultUntrustedAnswer means that the API server of the resource sent an impossible or endless response. None of
-	// its responses counts.
-	ResultUntrustedAnswer Result = "UntrustedAnswer"
-	// ResultNoProgress means that no object was accounted for within the engine's StallTimeout. The next attempt
-	// resumes from the checkpoint.
-	ResultNoProgress Result = "NoProgress"
-	// ResultBroken means that the worker itself failed repeatedly; the message says on what.
-	ResultBroken Result = "Broken"
 )
 
 // Failures returns the results of runs that have failed. They are the reasons of the condition Failed of a
