@@ -15,6 +15,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
@@ -51,7 +52,7 @@ var (
 	// segment, or that its answer to a request was about another object. The sweep sends nothing to such a name (I3), and no answer
 	// of this server counts (I4): no checkpoint says that the pass is complete. The text names the resource, the server
 	// and the answer.
-	ErrUntrustedAnswer = errors.New("untrusted answer")
+	ErrUntrustedAnswer = apiserver.ErrUntrusted
 	// ErrEndlessList reports that the list does not end: a continue token or a page repeats, keys do not ascend, a
 	// hundred pages in a row contain no object, there are more than 10,000,000 objects, or no request can get the next
 	// page because of the names of thousands of objects in a row.

@@ -18,6 +18,10 @@ import (
 // ErrMalformed says that an answer is not what was asked for: it is not JSON, for example, because a proxy sent it.
 var ErrMalformed = errors.New("malformed answer")
 
+// ErrUntrusted says that an answer cannot be true: it names what no API server can have, or is about something else than
+// what was asked for.
+var ErrUntrusted = errors.New("untrusted answer")
+
 // Send sends a request and decodes the JSON of its answer into a value; nil ignores the answer. The error is the API
 // server's own (test with apierrors), a bounded.TooLargeError, an ErrMalformed, or that of a request without an answer.
 func Send(ctx context.Context, request *rest.Request, into any) error {

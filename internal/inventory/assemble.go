@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kube-migrator/kube-migrator/internal/discovery"
 	"github.com/kube-migrator/kube-migrator/migrate"
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
@@ -63,7 +64,7 @@ func (r *Resource) serve(f *facts, gv schema.GroupVersion, listed metav1.APIReso
 		r.Kind, r.Singular, r.ShortNames, r.Namespaced = listed.Kind, strings.ToLower(listed.SingularName),
 			listed.ShortNames, listed.Namespaced
 		if s, ok := f.services[gv]; ok {
-			r.Origin, r.Service = migrate.Aggregated, s.service
+			r.Origin, r.Service = migrate.Aggregated, s.Name
 		} else if f.crdsKnown {
 			r.Origin = migrate.BuiltIn // unless a CRD says otherwise
 		}
@@ -121,19 +122,11 @@ func settle(f *facts, r *Resource, resolve func(*Resource) schema.GroupVersion) 
 
 // endpoint returns the version to list and patch, or "" if no version allows both.
 func endpoint(r *Resource) string {
-	first := ""
-	for _, version := range r.Versions {
-		if !version.can() {
-			continue
-		}
-		if (schema.GroupVersion{Group: r.Group, Version: version.Name}) == r.StorageVersion {
-			return version.Name
-		}
-		if first == "" {
-			first = version.Name
-		}
+	storage := ""
+	if r.StorageVersion.Group == r.Group {
+		storage = r.StorageVersion.Version
 	}
-	return first
+	return discovery.Endpoint(r.Versions, storage)
 }
 
 // problem says why a resource that discovery shows cannot be migrated.

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kube-migrator/kube-migrator/internal/discovery"
 	"github.com/kube-migrator/kube-migrator/migrate"
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
@@ -130,7 +131,7 @@ func TestStorageAndEndpointFollowFromDiscovery(t *testing.T) {
 func TestTheOriginOfAResourceIsWhatServesIt(t *testing.T) {
 	f := factsOf(listing{"v1", "pods", "Pod", "v1", allVerbs}, listing{"c.io/v1", "cs", "C", "c.io/v1", allVerbs},
 		listing{"a.io/v1", "as", "A", "", allVerbs})
-	f.services = map[schema.GroupVersion]apiService{{Group: "a.io", Version: "v1"}: {name: "v1.a.io", service: "ns/a"}}
+	f.services = discovery.Services{{Group: "a.io", Version: "v1"}: {APIService: "v1.a.io", Name: "ns/a"}}
 	f.crds = []customResource{
 		{GroupResource: schema.GroupResource{Group: "c.io", Resource: "cs"}, Kind: "C", Served: true},
 		{GroupResource: schema.GroupResource{Group: "a.io", Resource: "as"}, Kind: "A", Served: true},
@@ -173,17 +174,14 @@ func TestACRDThatDiscoveryDoesNotShowNamesTheFailure(t *testing.T) {
 func TestFailuresAreInTheOrderOfDiscoveryAndNameTheServer(t *testing.T) {
 	f := &facts{
 		groups: []metav1.APIGroup{
-			preferredFirst(metav1.APIGroup{Name: "b.io",
-				PreferredVersion: metav1.GroupVersionForDiscovery{Version: "v1"},
-				Versions: []metav1.GroupVersionForDiscovery{{Version: "v2"},
-					{Version: "v1"}, {Version: "v0"}}}),
+			{Name: "b.io", Versions: []metav1.GroupVersionForDiscovery{{Version: "v1"}, {Version: "v2"}, {Version: "v0"}}},
 			{Name: "a.io", Versions: []metav1.GroupVersionForDiscovery{{Version: "v1"}}},
 		},
-		services: map[schema.GroupVersion]apiService{{Group: "a.io", Version: "v1"}: {name: "v1.a.io", service: "ns/a",
-			unavailable: "no endpoints"}},
+		services: discovery.Services{{Group: "a.io", Version: "v1"}: {APIService: "v1.a.io", Name: "ns/a",
+			Unavailable: "no endpoints"}},
 	}
-	failed := document{err: errors.New("boom")}
-	f.add(map[schema.GroupVersion]document{
+	failed := discovery.Document{Err: errors.New("boom")}
+	f.add(map[schema.GroupVersion]discovery.Document{
 		{Group: "b.io", Version: "v2"}: failed, {Group: "b.io", Version: "v1"}: failed,
 		{Group: "b.io", Version: "v0"}: {},
 		{Group: "a.io", Version: "v1"}: failed,
@@ -226,7 +224,7 @@ func TestWithoutAHashTheStorageVersionIsTheDeclaredOne(t *testing.T) {
 				listing{"a.io/v1", "as", "A", test.hash, allVerbs})
 			f.declared = test.declared
 			if test.origin == migrate.Aggregated {
-				f.services = map[schema.GroupVersion]apiService{{Group: "a.io", Version: "v2"}: {service: "a/b"}}
+				f.services = discovery.Services{{Group: "a.io", Version: "v2"}: {Name: "a/b"}}
 			}
 			r := assemble(f).Resources[0]
 			if diff := cmp.Diff(test.want, summary(r)); diff != "" {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
+	"github.com/kube-migrator/kube-migrator/internal/discovery"
 	"github.com/kube-migrator/kube-migrator/migrate"
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
@@ -38,7 +39,7 @@ func readDeclarations(ctx context.Context, client rest.Interface, served func(gr
 		var list struct {
 			Items bounded.List[storageVersion] `json:"items"`
 		}
-		if err := read(ctx, client, &list, "/apis/"+api+"/v1alpha1/storageversions"); err != nil {
+		if err := discovery.Read(ctx, client, &list, "/apis/"+api+"/v1alpha1/storageversions"); err != nil {
 			continue
 		}
 		all[api] = map[schema.GroupResource]schema.GroupVersion{}

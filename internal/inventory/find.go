@@ -124,7 +124,7 @@ func (r Resource) at(name schema.GroupResource, version string) (Resource, bool)
 	}
 	for _, v := range r.Versions {
 		if v.Name == version {
-			if v.can() && (r.CRD == nil || r.Endpoint != r.CRD.StorageVersion) {
+			if v.CanBeRewritten() && (r.CRD == nil || r.Endpoint != r.CRD.StorageVersion) {
 				r.Endpoint = version
 			}
 			return r, true

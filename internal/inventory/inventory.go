@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kube-migrator/kube-migrator/internal/discovery"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -74,15 +75,7 @@ type Resource struct {
 }
 
 // Version is one served version of a resource.
-type Version struct {
-	Name  string
-	Verbs []string
-}
-
-// can reports whether the version can be listed and patched.
-func (v Version) can() bool {
-	return slices.Contains(v.Verbs, "list") && slices.Contains(v.Verbs, "patch")
-}
+type Version = discovery.Version
 
 // CRD is the part of a CustomResourceDefinition that concerns storage.
 type CRD struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/discovery"
 	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
 
@@ -49,7 +50,7 @@ func ruleOf(ctx context.Context, client rest.Interface, r Resource, accepted []s
 // Outlook asks the rule that a sweep of the resource follows which objects would lose fields, other than those that may be
 // lost. It reads the CRD and the metadata of the first 100 objects (I9). It returns nil if no object can lose a field.
 func Outlook(ctx context.Context, client rest.Interface, r Resource, accepted []string) (*pruning.Outlook, error) {
-	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
+	ctx, cancel := context.WithTimeout(ctx, discovery.Timeout)
 	defer cancel()
 	rule, err := ruleOf(ctx, client, r, accepted)
 	if rule == nil {
@@ -61,7 +62,7 @@ func Outlook(ctx context.Context, client rest.Interface, r Resource, accepted []
 	}
 	var list metav1.PartialObjectMetadataList
 	err = apiserver.Send(bounded.WithLimit(ctx, maxCountBytes),
-		client.Get().AbsPath(path).Param("limit", strconv.Itoa(outlookPage)).MaxRetries(documentRetries).
+		client.Get().AbsPath(path).Param("limit", strconv.Itoa(outlookPage)).MaxRetries(discovery.Retries).
 			SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"), &list)
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", r.GroupResource, err)

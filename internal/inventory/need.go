@@ -13,6 +13,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
+	"github.com/kube-migrator/kube-migrator/internal/discovery"
 )
 
 // Answer says whether a resource needs to be migrated.
@@ -88,7 +89,7 @@ type Objects struct {
 // Count asks how many objects a resource has, with one request that reads the metadata of at most one of them (I9).
 // Errors are those of the API server. It is meaningful only if Problem is nil.
 func Count(ctx context.Context, client rest.Interface, r Resource) (Objects, error) {
-	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
+	ctx, cancel := context.WithTimeout(ctx, discovery.Timeout)
 	defer cancel()
 	path, err := apipath.Collection(r.WithVersion(r.Endpoint), "")
 	if err != nil {
@@ -102,7 +103,7 @@ func Count(ctx context.Context, client rest.Interface, r Resource) (Objects, err
 		Items []struct{} `json:"items"`
 	}
 	err = apiserver.Send(bounded.WithLimit(ctx, maxCountBytes),
-		client.Get().AbsPath(path).Param("limit", "1").MaxRetries(documentRetries).
+		client.Get().AbsPath(path).Param("limit", "1").MaxRetries(discovery.Retries).
 			SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"), &list)
 	if err != nil {
 		return Objects{}, err
