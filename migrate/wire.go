@@ -5,8 +5,10 @@ package migrate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -281,4 +283,29 @@ func isAbout(err error, o object) bool {
 	}
 	d := status.Status().Details
 	return d != nil && d.Name != "" && (d.Name == o.name || d.Name == o.namespace)
+}
+
+// digest is what the sweep keeps of an object's metadata to detect changes (I6, I9). 0 means no metadata.
+type digest uint64
+
+// ownersOf digests who set which fields, and when. Every client's write changes it. Changes by admission do not,
+// because the API server computes managedFields before admission runs.
+func ownersOf(m *metav1.ObjectMeta) digest {
+	if len(m.ManagedFields) == 0 {
+		return 0
+	}
+	return digestOf(m.ManagedFields)
+}
+
+// labelsOf digests the metadata that clients and admission set.
+func labelsOf(m *metav1.ObjectMeta) digest {
+	return digestOf([]any{m.Labels, m.Annotations, m.Finalizers, m.OwnerReferences})
+}
+
+func digestOf(value any) digest {
+	h := fnv.New64a()
+	if err := json.NewEncoder(h).Encode(value); err != nil {
+		return 0 // cannot happen for metadata that was decoded from JSON or protobuf
+	}
+	return max(1, digest(h.Sum64()))
 }
