@@ -240,7 +240,7 @@ func TestAnAnswerWithoutEndIsReadUpToItsLimit(t *testing.T) {
 	}
 	s = (&liar{}).sweep(t, nil, Options{})
 	s.wire.client, read = client, 0
-	if err := s.pages(t.Context(), t.Context(), "", func(page, bool) error { return nil }); !errors.Is(err,
+	if err := s.pages(untilStop{t.Context()}, "", func(page, bool) error { return nil }); !errors.Is(err,
 		ErrAnswerTooLarge) {
 		t.Errorf("error = %v, want ErrAnswerTooLarge", err)
 	}

@@ -19,19 +19,6 @@ var errEpochOver = errors.New("the epoch is over")
 // written, and gone between two looks.
 var errBeganAgain = fmt.Errorf("%w: an API server may have come and gone between two looks", errEpochOver)
 
-// untilStopped returns a context that Stop cancels, too: for waiting and for starting something new. Run has one at a
-// time. Stop itself cancels it, because a goroutine that waits for Stop would let requests start until it is scheduled.
-func (s *Sweep) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	s.update(func() {
-		if s.stopped {
-			cancel(ErrStopped)
-		}
-		s.cancelWait = cancel
-	})
-	return ctx, func() { cancel(nil) }
-}
-
 // settled waits until an epoch has lasted for the settle time, and returns it. A pass that began in the present epoch
 // continues without waiting, because it began after the epoch had settled.
 //
@@ -39,25 +26,25 @@ func (s *Sweep) untilStopped(ctx context.Context) (context.Context, context.Canc
 // agree, plus the settle time. Otherwise API servers that constantly come and go would keep a worker, and the only turn
 // in the cluster, indefinitely.
 func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
-	ctx, cancel := s.untilStopped(ctx)
+	starting, cancel := s.untilStopped(ctx)
 	defer cancel()
 	began, patience := time.Now(), s.options.AgreementTimeout
 	var said time.Time // until when
 	var because string
 	for agreed := false; ; {
-		if err := s.pacer.WaitWhilePaused(ctx); err != nil {
+		if err := s.pacer.WaitWhilePaused(starting); err != nil {
 			return Epoch{}, err
 		}
 		asked := time.Now()
-		epoch, err := s.agreement.Epoch(ctx)
+		epoch, err := s.agreement.Epoch(starting)
 		if err == nil && !agreed {
 			agreed, patience = true, patience+s.options.SettleTime
 		}
 		late := time.Since(began) > patience
 		wait := s.options.LookInterval
 		switch {
-		case ctx.Err() != nil:
-			return Epoch{}, context.Cause(ctx)
+		case starting.Err() != nil:
+			return Epoch{}, context.Cause(starting)
 		case err != nil:
 			if late || classify(err) == refused {
 				return Epoch{}, fmt.Errorf("%w: %w", ErrNoAgreement, err)
@@ -93,7 +80,7 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 			}
 			s.wait("until " + said.Format(time.TimeOnly) + ": " + because)
 		}
-		if err := pace.Sleep(ctx, wait); err != nil {
+		if err := pace.Sleep(starting, wait); err != nil {
 			return Epoch{}, err
 		}
 	}
@@ -282,7 +269,7 @@ func (s *Sweep) confirmTrail(before position, tells bool) bool {
 // them. Since tells whether another server has come and gone in the meantime, apart from the time between the last look
 // that saw the epoch and the first one that did not: there it tells of the server that left.
 func (s *Sweep) linger(ctx context.Context, epoch Epoch, over error) {
-	ctx, release := s.untilStopped(ctx)
+	starting, release := s.untilStopped(ctx)
 	defer release()
 	end := s.position().at
 	if !told(epoch) && (errors.Is(over, errBeganAgain) || end.Sub(s.lastLook()) > clockError) {
@@ -290,13 +277,13 @@ func (s *Sweep) linger(ctx context.Context, epoch Epoch, over error) {
 	}
 	s.wait("for what was written last to be confirmed")
 	for began := (time.Time{}); ; {
-		if s.lookIsDue(ctx) != nil {
+		if s.lookIsDue(starting) != nil {
 			return
 		}
 		before := s.position()
-		now, err := s.agreement.Epoch(s.pressing(ctx))
+		now, err := s.agreement.Epoch(s.pressing(starting))
 		switch {
-		case err != nil && before.at.Sub(end) > 2*s.grace(), errors.Is(err, ErrDisagreement), ctx.Err() != nil:
+		case err != nil && before.at.Sub(end) > 2*s.grace(), errors.Is(err, ErrDisagreement), starting.Err() != nil:
 			return
 		case err != nil && !(errors.Is(err, ErrSilent) && s.identified(now)):
 		case !told(epoch) && !began.IsZero() && now.began().After(began.Add(clockError)):
@@ -307,7 +294,7 @@ func (s *Sweep) linger(ctx context.Context, epoch Epoch, over error) {
 		case began.IsZero():
 			began = now.began()
 		}
-		if pace.Sleep(ctx, s.options.LookInterval) != nil {
+		if pace.Sleep(starting, s.options.LookInterval) != nil {
 			return
 		}
 	}
@@ -316,20 +303,20 @@ func (s *Sweep) linger(ctx context.Context, epoch Epoch, over error) {
 // confirm looks until a look succeeds. This is the comparison at the end, without which nothing is proven (I2). If the
 // evidence is weaker than at the beginning, it gets a few more looks. If no CRD tells servers what to write, confirm
 // also waits for servers whose Lease appears late.
-func (s *Sweep) confirm(ctx context.Context, epoch Epoch) (Evidence, error) {
+func (s *Sweep) confirm(starting untilStop, epoch Epoch) (Evidence, error) {
 	s.enter(Confirming)
 	if s.state.Counts.Done() > 0 && !told(epoch) {
-		if err := pace.Sleep(ctx, s.grace()); err != nil {
+		if err := pace.Sleep(starting, s.grace()); err != nil {
 			return 0, err
 		}
 	}
 	deadline := time.Now().Add(s.options.AgreementTimeout)
 	patience := 5
 	for {
-		if err := s.lookIsDue(ctx); err != nil {
+		if err := s.lookIsDue(starting); err != nil {
 			return 0, err
 		}
-		evidence, err := s.look(ctx, epoch)
+		evidence, err := s.look(starting, epoch)
 		switch {
 		case errors.Is(err, errEpochOver):
 			return 0, err
@@ -340,7 +327,7 @@ func (s *Sweep) confirm(ctx context.Context, epoch Epoch) (Evidence, error) {
 		case time.Now().After(deadline):
 			return 0, fmt.Errorf("%w: %w", ErrNoAgreement, err)
 		}
-		if err := pace.Sleep(ctx, s.options.LookInterval); err != nil {
+		if err := pace.Sleep(starting, s.options.LookInterval); err != nil {
 			return 0, err
 		}
 	}

@@ -35,7 +35,7 @@ var (
 	ErrNoAgreement = errors.New("no agreement of the API servers")
 	// ErrStorageVersionMoved reports that the storage version is no longer the one at the start of the run.
 	ErrStorageVersionMoved = errors.New("the storage version changed during the migration")
-	// ErrStopped reports that Stop was called. The checkpoint is saved.
+	// ErrStopped reports that the context of Run ended, or that Stop or Abort was called. The checkpoint is saved.
 	ErrStopped = errors.New("stopped")
 	// ErrForbidden reports that the account of the client lacks a permission. The text names the verb and the resource.
 	ErrForbidden = errors.New("forbidden")

@@ -52,7 +52,7 @@ func (s *Sweep) follow(ctx context.Context, epoch Epoch) error {
 	}
 	starting, release := s.untilStopped(ctx)
 	defer release()
-	d, err := s.readCRD(starting, ctx, new(json.RawMessage))
+	d, err := s.readCRD(starting, new(json.RawMessage))
 	if err != nil {
 		return err
 	}
@@ -84,10 +84,10 @@ func (s *Sweep) patchAtStorageVersion(d *pruning.CRD) {
 }
 
 // readCRD reads the resource's CRD, and decodes it into d as well.
-func (s *Sweep) readCRD(starting, ctx context.Context, d any) (*pruning.CRD, error) {
+func (s *Sweep) readCRD(starting untilStop, d any) (*pruning.CRD, error) {
 	name := crd.Name(s.wire.target.GroupResource())
 	var raw json.RawMessage
-	err := s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
+	err := s.try(starting, func(ctx context.Context) (pace.Kind, error) {
 		return pace.Other, crd.Read(ctx, s.wire.client, name, &raw)
 	})
 	if apierrors.IsNotFound(err) {

@@ -333,10 +333,10 @@ func TestTheEndOfTheContextIsNotTheFailureOfObjects(t *testing.T) {
 	store := &memoryCheckpoints{}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	shuttingDown := errors.New("shutting down")
-	f := &scripted{n: 20, resourceVersion: "1000",
+	f := &scripted{n: 200, resourceVersion: "1000",
 		patch: func(string, http.ResponseWriter) bool { cancel(shuttingDown); return false }}
-	result, err := sweepOf(t, f, nil, Options{Checkpoints: store}).Run(ctx)
-	if !errors.Is(err, shuttingDown) || result.Counts.Failed != 0 {
+	result, err := sweepOf(t, f, nil, Options{Checkpoints: store, MaxInFlight: 1}).Run(ctx)
+	if !errors.Is(err, shuttingDown) || !errors.Is(err, ErrStopped) || result.Counts.Failed != 0 {
 		t.Errorf("error %v, counts %+v, want the cause and no failures", err, result.Counts)
 	}
 	if c, _ := store.read(); c.Listed {
@@ -380,7 +380,7 @@ func TestAServerThatExpiresEveryTokenIsGivenUp(t *testing.T) {
 	f := &scripted{n: 3, resourceVersion: "1000"}
 	s := sweepOf(t, f, nil, Options{})
 	f.list = func(w http.ResponseWriter) bool { return refuse(w, http.StatusGone, "expired") }
-	err := s.pages(t.Context(), t.Context(), "", func(page, bool) error { return nil })
+	err := s.pages(untilStop{t.Context()}, "", func(page, bool) error { return nil })
 	if classify(err) != expired {
 		t.Errorf("error = %v, want the server's 410", err)
 	}

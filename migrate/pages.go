@@ -57,9 +57,9 @@ func (z *pageSizer) sawTooLarge(limit int64) {
 }
 
 // list reads a page, and retries as long as that helps.
-func (s *Sweep) list(starting, ctx context.Context, version string, limit int64, token string) (page, error) {
+func (s *Sweep) list(starting untilStop, version string, limit int64, token string) (page, error) {
 	var p page
-	err := s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
+	err := s.try(starting, func(ctx context.Context) (pace.Kind, error) {
 		var err error
 		p, err = s.wire.list(ctx, version, limit, token, maxPageBytes)
 		return pace.Other, err
@@ -100,17 +100,16 @@ const maxExpirations = 6
 
 // pages calls each with every page from the continue token on, and reads one page ahead. If a token has expired, the
 // error contains one that continues from the same key; if it does not, the list starts over, and first is true again.
-func (s *Sweep) pages(starting, ctx context.Context, token string, each func(p page, first bool) error) error {
+func (s *Sweep) pages(starting untilStop, token string, each func(p page, first bool) error) error {
 	type listed struct {
 		page
 		first bool
 		err   error
 	}
 	ahead := make(chan listed)
-	ctx, cancel := context.WithCancel(ctx)
-	starting, stop := context.WithCancel(starting)
+	ctx, cancel := context.WithCancel(starting)
 	done := make(chan struct{})
-	defer func() { cancel(); stop(); <-done }()
+	defer func() { cancel(); <-done }()
 	go func() {
 		defer close(done)
 		defer close(ahead)
@@ -118,7 +117,7 @@ func (s *Sweep) pages(starting, ctx context.Context, token string, each func(p p
 		// more makes a page end with another object if the next one cannot be requested.
 		for first, expirations, more := token == "", 0, int64(0); ; {
 			limit := s.sizer.limit() + more
-			p, err := s.list(starting, ctx, s.wire.target.Resource.Version, limit, token)
+			p, err := s.list(untilStop{ctx}, s.wire.target.Resource.Version, limit, token)
 			if err == nil {
 				err = p.continues()
 			}
@@ -237,12 +236,12 @@ func continueToken(err error) string {
 
 // verify is a second pass over all objects, in which each object must stop changing: if the resourceVersion of an
 // object still changes when it is patched again, the bytes that were written are not the expected ones.
-func (s *Sweep) verify(starting, ctx context.Context) error {
+func (s *Sweep) verify(starting untilStop, ctx context.Context) error {
 	if !s.options.Verify || s.options.DryRun || s.state.Counts.Failed > 0 {
 		return nil
 	}
 	s.enter(Verifying)
-	return s.pages(starting, ctx, "", func(p page, first bool) error {
+	return s.pages(starting, "", func(p page, first bool) error {
 		if first {
 			s.update(func() { s.verified, s.moved = 0, 0 })
 		}
@@ -261,7 +260,7 @@ func (s *Sweep) verify(starting, ctx context.Context) error {
 }
 
 // rest patches an object until its resourceVersion no longer changes.
-func (s *Sweep) rest(starting, ctx context.Context, o object) (Counts, *Failure, error) {
+func (s *Sweep) rest(starting untilStop, ctx context.Context, o object) (Counts, *Failure, error) {
 	if len(o.loses) > 0 && s.state.current(o) {
 		return Counts{}, nil, nil // its managedFields name what it had lost before it was written in this epoch
 	}

@@ -23,12 +23,26 @@ import (
 type inProcess struct{ http.Handler }
 
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	p.ServeHTTP(w, r)
+	w, answered := httptest.NewRecorder(), make(chan struct{})
+	go func() {
+		defer close(answered)
+		p.ServeHTTP(w, r)
+	}()
+	select {
+	case <-answered:
+	case <-r.Context().Done():
+	}
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
 	return w.Result(), nil
+}
+
+// settledEpoch is a look at an epoch that has lasted for an hour.
+func settledEpoch() (Epoch, error) {
+	e := lasting
+	e.Since = time.Now().Add(-time.Hour)
+	return e, nil
 }
 
 // virtualSweep is sweepOf for a test in virtual time.
@@ -89,6 +103,71 @@ func TestAPauseThatTheServerAsksForDoesNotEndThePass(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The end of the context is a gentle stop. A user who wants the opposite calls Abort.
+func TestTheEndOfTheContextFinishesTheRewriteInFlight(t *testing.T) {
+	for name, test := range map[string]struct {
+		end  func(s *Sweep, cancel context.CancelFunc)
+		want int64
+	}{
+		"the context ends": {func(_ *Sweep, cancel context.CancelFunc) { cancel() }, 1},
+		"Stop":             {func(s *Sweep, _ context.CancelFunc) { s.Stop() }, 1},
+		"Abort":            {func(s *Sweep, _ context.CancelFunc) { s.Abort() }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var s *Sweep
+				f := &scripted{n: 100, resourceVersion: "1000", patch: func(string, http.ResponseWriter) bool {
+					test.end(s, cancel)
+					time.Sleep(time.Second)
+					return false
+				}}
+				s = virtualSweep(t, f, settledEpoch, Options{MaxInFlight: 1})
+				result, err := s.Run(ctx)
+				if !errors.Is(err, ErrStopped) || f.patches.Load() != 1 || result.Counts.Rewritten != test.want {
+					t.Errorf("%d patches, %d rewritten (%v), want one patch, %d rewritten and ErrStopped", f.patches.Load(),
+						result.Counts.Rewritten, err, test.want)
+				}
+				time.Sleep(time.Minute) // in virtual time, until the handler has returned
+			})
+		})
+	}
+}
+
+// Nothing that a run waits for outlives its context: neither requests that write nothing nor the store.
+func TestTheEndOfTheContextEndsEveryWait(t *testing.T) {
+	for name, prepare := range map[string]func(f *scripted, o *Options){
+		"for the checkpoint": func(_ *scripted, o *Options) { o.Checkpoints = hangingStore{} },
+		"for a page": func(f *scripted, _ *Options) {
+			f.list = func(http.ResponseWriter) bool { time.Sleep(time.Minute); return false }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				f, o := &scripted{n: 3, resourceVersion: "1000"}, Options{Resume: true}
+				prepare(f, &o)
+				began := time.Now()
+				_, err := virtualSweep(t, f, settledEpoch, o).Run(ctx)
+				if took := time.Since(began); !errors.Is(err, ErrStopped) || took != time.Second {
+					t.Errorf("it ended after %v with %v, want ErrStopped after 1s", took, err)
+				}
+				time.Sleep(2 * time.Minute) // in virtual time, until the handler has returned
+			})
+		})
+	}
+}
+
+// hangingStore does not answer a Load.
+type hangingStore struct{ noCheckpoints }
+
+func (hangingStore) Load(ctx context.Context) ([]byte, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
 }
 
 // API servers that come and go all the time agree at each look, and never for long enough.

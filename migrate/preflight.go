@@ -28,32 +28,32 @@ func (s *Sweep) preflight(ctx context.Context) error {
 	starting, cancel := s.untilStopped(ctx)
 	defer cancel()
 	for _, verb := range []string{"list", "get", "patch"} {
-		if err := s.permitted(starting, ctx, verb, ""); err != nil {
+		if err := s.permitted(starting, verb, ""); err != nil {
 			return err
 		}
 	}
 	var converted []string
 	if s.isCustom() {
 		var err error
-		if converted, err = s.established(starting, ctx); err != nil {
+		if converted, err = s.established(starting); err != nil {
 			return err
 		}
 	}
-	if err := s.findStatus(starting, ctx); err != nil {
+	if err := s.findStatus(starting); err != nil {
 		return err
 	}
-	first, err := s.first(starting, ctx)
+	first, err := s.first(starting)
 	if err != nil || len(first.objects) == 0 {
 		return err
 	}
-	return s.convertible(starting, ctx, first.objects[0], converted)
+	return s.convertible(starting, first.objects[0], converted)
 }
 
 // first lists one object. During a sweep, the sweep waits for a conversion webhook that cannot be reached. Before the
 // start it fails at once, because nothing has been done yet.
-func (s *Sweep) first(starting, ctx context.Context) (p page, err error) {
+func (s *Sweep) first(starting untilStop) (p page, err error) {
 	var unconverted error
-	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
+	err = s.try(starting, func(ctx context.Context) (pace.Kind, error) {
 		p, err = s.wire.list(ctx, s.wire.target.Resource.Version, 1, "", maxPageBytes)
 		if err != nil && strings.Contains(err.Error(), conversionWebhook) {
 			unconverted, err = err, nil
@@ -70,14 +70,14 @@ func (s *Sweep) first(starting, ctx context.Context) (p page, err error) {
 // convertible reads one object at each of the versions. Whatever version it is stored in, one of the others needs the
 // conversion webhook. A list would not show that, because the API server answers it with objects that it converted
 // earlier.
-func (s *Sweep) convertible(starting, ctx context.Context, o object, versions []string) error {
+func (s *Sweep) convertible(starting untilStop, o object, versions []string) error {
 	for _, version := range versions {
 		at := &wire{client: s.wire.client, target: s.wire.target}
 		at.target.Resource.Version = version
 		if err := s.pacer.WaitWhilePaused(starting); err != nil {
 			return err
 		}
-		_, err := at.get(ctx, o)
+		_, err := at.get(starting, o)
 		if err != nil && strings.Contains(err.Error(), conversionWebhook) {
 			return s.notReady(err)
 		}
@@ -89,7 +89,7 @@ func (s *Sweep) convertible(starting, ctx context.Context, o object, versions []
 }
 
 // findStatus finds out whether the resource has a status subresource, if the options need it.
-func (s *Sweep) findStatus(starting, ctx context.Context) error {
+func (s *Sweep) findStatus(starting untilStop) error {
 	if !s.options.RetryThroughStatus {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (s *Sweep) findStatus(starting, ctx context.Context) error {
 	var served struct {
 		Resources []struct{ Name string }
 	}
-	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
+	err = s.try(starting, func(ctx context.Context) (pace.Kind, error) {
 		return pace.Other, apiserver.Send(ctx, s.wire.client.Get().AbsPath(path).MaxRetries(0), &served)
 	})
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Sweep) findStatus(starting, ctx context.Context) error {
 	for _, r := range served.Resources {
 		if r.Name == name {
 			s.hasStatus = true
-			return s.permitted(starting, ctx, "patch", statusSubresource)
+			return s.permitted(starting, "patch", statusSubresource)
 		}
 	}
 	return nil
@@ -119,7 +119,7 @@ func (s *Sweep) findStatus(starting, ctx context.Context) error {
 
 // permitted asks the API server whether the account of the client may use a verb on all objects of the resource, or on
 // a subresource of theirs.
-func (s *Sweep) permitted(starting, ctx context.Context, verb, subresource string) error {
+func (s *Sweep) permitted(starting untilStop, verb, subresource string) error {
 	resource := s.wire.target.Resource
 	body, err := json.Marshal(authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -131,7 +131,7 @@ func (s *Sweep) permitted(starting, ctx context.Context, verb, subresource strin
 		return fmt.Errorf("ask for permission: %w", err)
 	}
 	var review authorizationv1.SelfSubjectAccessReview
-	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
+	err = s.try(starting, func(ctx context.Context) (pace.Kind, error) {
 		request := s.wire.client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").MaxRetries(0).
 			SetHeader("Content-Type", "application/json").Body(body)
 		return pace.Other, apiserver.Send(ctx, request, &review)
@@ -151,9 +151,9 @@ func (s *Sweep) permitted(starting, ctx context.Context, verb, subresource strin
 
 // established returns the served versions of a custom resource that is ready, if a webhook converts between them. The
 // API server's own conversion cannot fail.
-func (s *Sweep) established(starting, ctx context.Context) (converted []string, err error) {
+func (s *Sweep) established(starting untilStop) (converted []string, err error) {
 	d := new(crd.CRD)
-	pruned, err := s.readCRD(starting, ctx, d)
+	pruned, err := s.readCRD(starting, d)
 	if err != nil {
 		return nil, err
 	}
@@ -203,11 +203,11 @@ func (s *Sweep) remedy(err error) string {
 
 // gone explains that the API server does not know the path of the resource. For a custom resource, the CRD says whether
 // the resource is gone, or only the version at which its objects are rewritten.
-func (s *Sweep) gone(ctx context.Context, err error) error {
+func (s *Sweep) gone(starting untilStop, err error) error {
 	if !errors.Is(err, ErrResourceGone) || !s.isCustom() {
 		return err
 	}
-	d, unread := s.readCRD(ctx, ctx, new(json.RawMessage))
+	d, unread := s.readCRD(starting, new(json.RawMessage))
 	if unread != nil {
 		return err
 	}

@@ -77,16 +77,16 @@ func (s *Sweep) ends(o *outage, retrying bool) error {
 // acquire waits until a request may start: pace.Pacer.Acquire at the address in the config, AcquireAny at any server.
 type acquire func(context.Context) (pace.Slot, error)
 
-// try is tryAt for requests to the address in the config.
-func (s *Sweep) try(starting, ctx context.Context, send func(context.Context) (pace.Kind, error)) error {
-	return s.tryAt(starting, ctx, s.pacer.Acquire, func(ctx context.Context, _ pace.Slot) (pace.Kind, error) {
+// try is tryAt for requests to the address in the config that write nothing. The end of starting ends them, too.
+func (s *Sweep) try(starting untilStop, send func(context.Context) (pace.Kind, error)) error {
+	return s.tryAt(starting, starting, s.pacer.Acquire, func(ctx context.Context, _ pace.Slot) (pace.Kind, error) {
 		return send(ctx)
 	})
 }
 
 // tryAt sends one request, and repeats it as long as that helps: bounded in number if the server answers, and in time
 // if it does not, honouring Retry-After. starting ends the waiting and the repeating; ctx ends the request, too.
-func (s *Sweep) tryAt(starting, ctx context.Context, acquire acquire,
+func (s *Sweep) tryAt(starting untilStop, ctx context.Context, acquire acquire,
 	send func(context.Context, pace.Slot) (pace.Kind, error)) error {
 	var since time.Time // of the outage
 	var patched int64   // before it

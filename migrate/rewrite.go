@@ -16,14 +16,14 @@ import (
 
 // rewriteAll is the pass over all objects, starting from the checkpoint. The resourceVersion of the first page is the
 // baseline: the epoch has settled, so every newer object was written in it.
-func (s *Sweep) rewriteAll(starting, ctx context.Context) error {
+func (s *Sweep) rewriteAll(starting untilStop, ctx context.Context) error {
 	if s.state.Listed {
 		return nil
 	}
 	s.enter(Rewriting)
 	s.update(func() { s.silent = silence{} })
 	known, last := s.newest.Load(), ""
-	return s.pages(starting, ctx, s.state.Continue, func(p page, first bool) error {
+	return s.pages(starting, s.state.Continue, func(p page, first bool) error {
 		s.compare(p)
 		if first {
 			if err := s.beginList(ctx, p, known); err != nil {
@@ -35,7 +35,7 @@ func (s *Sweep) rewriteAll(starting, ctx context.Context) error {
 		if err == nil && counts.Gone > 0 {
 			// The deletion of an object has no resourceVersion; a resourceVersion that is read now is newer (see
 			// Prefix.Reached).
-			_, err = s.list(starting, ctx, s.wire.target.Resource.Version, 1, "")
+			_, err = s.list(starting, s.wire.target.Resource.Version, 1, "")
 		}
 		if err != nil {
 			return err
@@ -88,11 +88,11 @@ func (s *Sweep) compare(p page) {
 }
 
 // handle does something with one object and reports the outcome. An error ends the sweep.
-type handle func(starting, ctx context.Context, o object) (Counts, *Failure, error)
+type handle func(starting untilStop, ctx context.Context, o object) (Counts, *Failure, error)
 
 // each passes the objects to as many goroutines as requests may be in flight, and waits for all of them. After an error
 // it starts nothing new.
-func (s *Sweep) each(starting, ctx context.Context, objects []object,
+func (s *Sweep) each(starting untilStop, ctx context.Context, objects []object,
 	h handle) (counts Counts, failures []Failure, err error) {
 	var mu sync.Mutex
 	next, retrying := 0, s.Progress().Phase == Retrying
@@ -137,7 +137,7 @@ func (s *Sweep) each(starting, ctx context.Context, objects []object,
 }
 
 // rewriteOnce rewrites an object unless it is known to be current.
-func (s *Sweep) rewriteOnce(starting, ctx context.Context, o object) (Counts, *Failure, error) {
+func (s *Sweep) rewriteOnce(starting untilStop, ctx context.Context, o object) (Counts, *Failure, error) {
 	if s.state.current(o) {
 		return Counts{Current: 1}, nil, nil
 	}
@@ -154,11 +154,11 @@ const (
 // rewrite sends the empty patch and reports the outcome. A new resourceVersion means that the bytes in etcd were not
 // those of the current version, or that another client wrote the object; in both cases the object is current now. An
 // unchanged one means that the object was already current.
-func (s *Sweep) rewrite(starting, ctx context.Context, o object) (Counts, *Failure, error) {
+func (s *Sweep) rewrite(starting untilStop, ctx context.Context, o object) (Counts, *Failure, error) {
 	for attempt := 1; ; attempt++ {
 		after, throughStatus, err := s.patch(starting, ctx, o)
 		if classify(err) == missing {
-			stored, e := s.stored(starting, ctx, o)
+			stored, e := s.stored(starting, o)
 			switch {
 			case e != nil:
 				return s.judge(starting, o, e)
@@ -204,7 +204,7 @@ func outcome(listed, after object) Counts {
 }
 
 // patch sends the empty patch of an object, or that of its status if the first is refused and the options ask for that.
-func (s *Sweep) patch(starting, ctx context.Context, o object) (after object, throughStatus bool, err error) {
+func (s *Sweep) patch(starting untilStop, ctx context.Context, o object) (after object, throughStatus bool, err error) {
 	after, err = s.patchAt(starting, ctx, o)
 	if !s.hasStatus || !isRefusal(err) {
 		return after, false, err
@@ -231,14 +231,15 @@ func isRefusal(err error) bool {
 }
 
 // patchAt sends the empty patch of an object, or of a subresource of it, through any API server.
-func (s *Sweep) patchAt(starting, ctx context.Context, o object, subresource ...string) (after object, err error) {
+func (s *Sweep) patchAt(starting untilStop, ctx context.Context, o object,
+	subresource ...string) (after object, err error) {
 	if err := s.hold.wait(starting); err != nil {
 		return object{}, err
 	}
 	after, slot, err := s.patchThrough(starting, ctx, s.pacer.AcquireAny, o, subresource...)
 	if by := s.serverOf(slot); by != nil {
 		refused := err
-		counts, e := s.counts(starting, ctx, by, o, after, err)
+		counts, e := s.counts(starting, by, o, after, err)
 		if err = e; !counts {
 			after, _, err = s.patchThrough(starting, ctx, s.pacer.Acquire, o, subresource...)
 			if refused != nil && err == nil {
@@ -247,7 +248,7 @@ func (s *Sweep) patchAt(starting, ctx context.Context, o object, subresource ...
 		}
 	}
 	if err == nil && o.uid != "" && after.uid != o.uid {
-		err = s.createdAgain(starting, ctx, o, after)
+		err = s.createdAgain(starting, o, after)
 	}
 	if err == nil {
 		s.sawObject(after)
@@ -256,7 +257,7 @@ func (s *Sweep) patchAt(starting, ctx context.Context, o object, subresource ...
 }
 
 // patchThrough sends it through one of the API servers that acquire chooses from, and returns the slot of the last one.
-func (s *Sweep) patchThrough(starting, ctx context.Context, acquire acquire, o object,
+func (s *Sweep) patchThrough(starting untilStop, ctx context.Context, acquire acquire, o object,
 	subresource ...string) (after object, last pace.Slot, err error) {
 	now, faults := o, 0
 	err = s.tryAt(starting, ctx, acquire, func(ctx context.Context, slot pace.Slot) (pace.Kind, error) {
@@ -291,8 +292,8 @@ func (s *Sweep) patchThrough(starting, ctx context.Context, acquire acquire, o o
 // createdAgain checks an answer about an object with another UID than the listed one. Another client may have deleted
 // the object and created it again in between; then the listed object is gone. If the listed object still exists, the
 // answer was about something else (I4).
-func (s *Sweep) createdAgain(starting, ctx context.Context, listed, answered object) error {
-	now, err := s.read(starting, ctx, listed)
+func (s *Sweep) createdAgain(starting untilStop, listed, answered object) error {
+	now, err := s.read(starting, listed)
 	switch {
 	case classify(err) == missing: // it was deleted again
 		return nil
@@ -305,8 +306,8 @@ func (s *Sweep) createdAgain(starting, ctx context.Context, listed, answered obj
 
 // stored reports whether an object that a write did not find is stored nevertheless (I4): a read asks only etcd, while
 // a write requires the namespace as well.
-func (s *Sweep) stored(starting, ctx context.Context, o object) (bool, error) {
-	_, err := s.read(starting, ctx, o)
+func (s *Sweep) stored(starting untilStop, o object) (bool, error) {
+	_, err := s.read(starting, o)
 	if classify(err) == missing {
 		return false, nil
 	}
@@ -314,7 +315,7 @@ func (s *Sweep) stored(starting, ctx context.Context, o object) (bool, error) {
 }
 
 // judge decides whether an error is about the object, which it then records, or about everything, which ends the sweep.
-func (s *Sweep) judge(starting context.Context, o object, err error) (Counts, *Failure, error) {
+func (s *Sweep) judge(starting untilStop, o object, err error) (Counts, *Failure, error) {
 	if silent, ok := errors.AsType[*outage](err); ok && starting.Err() == nil {
 		if err = s.ends(silent, s.Progress().Phase == Retrying); err == nil {
 			err = silent.problem
@@ -338,7 +339,7 @@ func (s *Sweep) judge(starting context.Context, o object, err error) (Counts, *F
 
 // retryFailed tries once more to rewrite the objects that failed during the pass, as far as their names are known: many
 // errors are transient. It reports the rest.
-func (s *Sweep) retryFailed(starting, ctx context.Context) error {
+func (s *Sweep) retryFailed(starting untilStop, ctx context.Context) error {
 	if len(s.state.Failures) == 0 {
 		return nil
 	}

@@ -82,7 +82,7 @@ func (w *wire) at(by *server) *wire {
 // An unchanged resourceVersion counts at once: it names the bytes that the list showed, and the server found that they
 // are current. A new one counts if the server shares an etcd with the address in the config. Otherwise the object that
 // was listed would still be what it was (I4).
-func (s *Sweep) counts(starting, ctx context.Context, by *server, listed, after object, err error) (bool, error) {
+func (s *Sweep) counts(starting untilStop, by *server, listed, after object, err error) (bool, error) {
 	switch classify(err) {
 	case fine:
 	case missing, rejected, refused, unready, faulty, conflict, expired:
@@ -91,7 +91,7 @@ func (s *Sweep) counts(starting, ctx context.Context, by *server, listed, after 
 		return true, err
 	}
 	if after.resourceVersion != listed.resourceVersion && !by.proven.Load() {
-		if shown, err := s.prove(starting, ctx, by, after); err != nil || !shown {
+		if shown, err := s.prove(starting, by, after); err != nil || !shown {
 			return err != nil, err
 		}
 	}
@@ -112,8 +112,8 @@ func (s *Sweep) counts(starting, ctx context.Context, by *server, listed, after 
 // prove reports whether the address in the config shows what a server has written. Reads of one object come from etcd,
 // so they never go backwards where servers share one. Where they do, this run must not go on: the objects that it lists
 // are not all that are stored. Where another client has written or deleted the object since, nothing is known.
-func (s *Sweep) prove(starting, ctx context.Context, by *server, wrote object) (bool, error) {
-	shown, err := s.read(starting, ctx, wrote)
+func (s *Sweep) prove(starting untilStop, by *server, wrote object) (bool, error) {
+	shown, err := s.read(starting, wrote)
 	if classify(err) == missing {
 		return false, nil
 	}
@@ -127,7 +127,7 @@ func (s *Sweep) prove(starting, ctx context.Context, by *server, wrote object) (
 	there := wrote
 	if number(shown.resourceVersion) >= number(wrote.resourceVersion) {
 		// One request without a repetition: if it fails, nothing is known.
-		once, cancel := context.WithTimeout(ctx, proveTimeout)
+		once, cancel := context.WithTimeout(starting, proveTimeout)
 		defer cancel()
 		there, err = s.wire.at(by).get(once, wrote)
 		if err != nil || there.uid != wrote.uid || number(there.resourceVersion) >= number(shown.resourceVersion) {

@@ -1,40 +1,6 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migrate rewrites every object of one Kubernetes resource, so that etcd holds it in the current storage
-// version, and proves that no older version is left:
-//
-//	config = migrate.WithSharedBackoff(config)
-//	servers, err := agreement.New(config, widgets, agreement.Options{})
-//	if err != nil {
-//		return err
-//	}
-//	sweep, err := migrate.New(config, widgets, servers, migrate.Options{})
-//	if err != nil {
-//		return err
-//	}
-//	result, err := sweep.Run(ctx)
-//
-// If the error of [Sweep.Run] is nil, every object is stored in the current version, and the caller may remove the old
-// versions from the status.storedVersions of a CRD. Otherwise [Result] says how far the sweep came, and names the
-// objects that could not be rewritten. To survive a restart of the process, set Checkpoints and Resume in [Options].
-// The folder examples/operator has an operator that migrates its own custom resource when it starts.
-//
-// # How it works
-//
-// Each object gets an empty patch: the API server decodes, encodes and stores it. A sweep creates, deletes and edits
-// nothing, and reads metadata only (I3, I9). It follows the load of the server (I7), survives the death of the process
-// (I5), and needs no more memory for more or larger objects (I6). It succeeds only if every object is accounted for
-// within one settled epoch: one uninterrupted period in which all API servers write the same version (I2, I4). The
-// interface [Agreement] tells in which epoch the API servers are; package agreement implements it. ARCHITECTURE.md has
-// the invariants I1…I9.
-//
-// # Permissions
-//
-// The account of config needs list, get and patch on the resource in all namespaces and, for a custom resource, get on
-// its CustomResourceDefinition.
-//
-// The caller has to make sure that only one sweep of a resource runs at a time (I8).
 package migrate
 
 import (
@@ -83,8 +49,10 @@ type Sweep struct {
 	accounted       atomic.Int64 // objects, without those of Failure.mayPass: it grows while there is progress
 
 	mu         sync.Mutex
-	stopped    bool
+	stopped    error                   // why nothing new may start; nil: it may
 	cancelWait context.CancelCauseFunc // cancels the last context of untilStopped
+	aborted    bool
+	cancelAll  context.CancelCauseFunc // cancels the context of Run
 	phase      Phase
 	waiting    string
 	entered    time.Time     // the phase
@@ -128,18 +96,6 @@ func newSweep(client rest.Interface, target Target, agreement Agreement, options
 	}
 }
 
-// Stop ends the sweep gently: after Stop returns, no new request is started (I7); Run finishes the requests in flight,
-// saves the checkpoint and returns ErrStopped. To end a sweep at once, cancel the context of Run; a sweep that resumes
-// then repeats at most one page.
-func (s *Sweep) Stop() {
-	s.update(func() {
-		s.stopped = true
-		if s.cancelWait != nil {
-			s.cancelWait(ErrStopped)
-		}
-	})
-}
-
 // Progress returns the sweep as it is now.
 func (s *Sweep) Progress() Progress {
 	s.mu.Lock()
@@ -162,8 +118,23 @@ func (s *Sweep) Progress() Progress {
 
 // Run rewrites all objects. The Result is valid with every error; the error is nil only if everything is proven. See
 // ErrObjectsFailed and the variables next to it for the errors.
+//
+// The end of ctx stops the sweep gently, as Stop does: the error is then ErrStopped and the cause of ctx. To end a sweep
+// at once, call Abort.
 func (s *Sweep) Run(ctx context.Context) (Result, error) {
-	err := s.run(ctx)
+	end := func() { s.stop(fmt.Errorf("%w: %w", ErrStopped, context.Cause(ctx))) }
+	if ctx.Err() != nil {
+		end()
+	}
+	defer context.AfterFunc(ctx, end)()
+	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	s.update(func() {
+		if s.cancelAll = cancel; s.aborted {
+			cancel(ErrStopped)
+		}
+	})
+	err := s.run(running)
 	return s.result(err), err
 }
 
@@ -222,7 +193,9 @@ func (s *Sweep) load(ctx context.Context) error {
 	if !s.options.Resume || s.options.DryRun {
 		return s.save(ctx)
 	}
-	data, err := s.options.Checkpoints.Load(ctx)
+	starting, release := s.untilStopped(ctx)
+	defer release()
+	data, err := s.options.Checkpoints.Load(starting)
 	if err != nil {
 		return fmt.Errorf("load checkpoint: %w", err)
 	}
@@ -237,7 +210,7 @@ func (s *Sweep) load(ctx context.Context) error {
 		return s.save(ctx)
 	}
 	loaded.bound()
-	first, err := s.list(ctx, ctx, s.wire.target.Resource.Version, 1, "")
+	first, err := s.list(starting, s.wire.target.Resource.Version, 1, "")
 	if err != nil {
 		return err
 	}
@@ -266,7 +239,7 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 		s.update(s.endPass)
 	}
 	starting, release := s.untilStopped(ctx)
-	err := s.recall(starting, ctx)
+	err := s.recall(starting)
 	release()
 	if err != nil {
 		return err
@@ -298,7 +271,7 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 
 	starting, release = s.untilStopped(ctx)
 	defer release()
-	for _, step := range []func(starting, ctx context.Context) error{s.rewriteAll, s.retryFailed, s.verify} {
+	for _, step := range []func(starting untilStop, ctx context.Context) error{s.rewriteAll, s.retryFailed, s.verify} {
 		if err := step(starting, ctx); err != nil {
 			return causeOf(ctx, err)
 		}
@@ -308,7 +281,7 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 	}
 	evidence, err := s.confirm(starting, epoch)
 	if err == nil {
-		err = s.recheck(starting, ctx)
+		err = s.recheck(starting)
 	}
 	if err != nil {
 		return causeOf(ctx, err)

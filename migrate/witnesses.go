@@ -117,9 +117,9 @@ var errRestored = fmt.Errorf("%w: etcd was restored from a backup", errEpochOver
 const maxRestores = 3
 
 // hear reads all witnesses.
-func (s *Sweep) hear(starting, ctx context.Context) (t testimony, err error) {
+func (s *Sweep) hear(starting untilStop) (t testimony, err error) {
 	for _, w := range s.state.Witnesses {
-		found, err := s.read(starting, ctx, w.object())
+		found, err := s.read(starting, w.object())
 		if err != nil && classify(err) != missing {
 			return testimony{}, fmt.Errorf("read %s again, to see whether etcd was restored: %w",
 				printable.Name(w.Namespace, w.Name), err)
@@ -133,16 +133,16 @@ func (s *Sweep) hear(starting, ctx context.Context) (t testimony, err error) {
 
 // recall reads the witnesses before the sweep uses results of an earlier page, pass or process, and keeps the results
 // that they confirm.
-func (s *Sweep) recall(starting, ctx context.Context) error {
+func (s *Sweep) recall(starting untilStop) error {
 	if len(s.state.Ranges) == 0 && s.state.Prefix == (goodPrefix{}) && !s.state.Begun {
 		return nil
 	}
-	t, err := s.hear(starting, ctx)
+	t, err := s.hear(starting)
 	switch {
 	case err != nil:
 		return err
 	case t.restored != nil:
-		return s.startOver(ctx, printable.Name(t.restored.Namespace, t.restored.Name), t.restored.ResourceVersion)
+		return s.startOver(starting, printable.Name(t.restored.Namespace, t.restored.Name), t.restored.ResourceVersion)
 	case t.upTo == 0 && s.state.Begun:
 		s.log.Info("No object is as this sweep left it, so nothing shows that etcd was not restored meanwhile: " +
 			"starting over")
@@ -154,10 +154,10 @@ func (s *Sweep) recall(starting, ctx context.Context) error {
 // recheck reads the witnesses before a proof, to find out whether etcd was restored during the pass. Witnesses that
 // were written or deleted in the meantime are not a reason to start over: an uninterrupted pass relies on no earlier
 // results.
-func (s *Sweep) recheck(starting, ctx context.Context) error {
-	t, err := s.hear(starting, ctx)
+func (s *Sweep) recheck(starting untilStop) error {
+	t, err := s.hear(starting)
 	if err == nil && t.restored != nil {
-		err = s.startOver(ctx, printable.Name(t.restored.Namespace, t.restored.Name), t.restored.ResourceVersion)
+		err = s.startOver(starting, printable.Name(t.restored.Namespace, t.restored.Name), t.restored.ResourceVersion)
 	}
 	return err
 }
@@ -199,8 +199,8 @@ func (s *Sweep) sawObject(o object) {
 func (s *Sweep) keepWitness() { s.state.Witnesses = addWitness(s.state.Witnesses, s.candidate) }
 
 // read reads an object's metadata from etcd, as every GET without a resourceVersion does.
-func (s *Sweep) read(starting, ctx context.Context, o object) (found object, err error) {
-	err = s.try(starting, ctx, func(ctx context.Context) (kind pace.Kind, err error) {
+func (s *Sweep) read(starting untilStop, o object) (found object, err error) {
+	err = s.try(starting, func(ctx context.Context) (kind pace.Kind, err error) {
 		found, err = s.wire.get(ctx, o)
 		return pace.Other, err
 	})

@@ -249,6 +249,7 @@ func (m *migration) watch(ctx context.Context, gentle <-chan struct{}, name stri
 		case <-ctx.Done():
 		}
 	})
+	defer context.AfterFunc(ctx, sweep.Abort)()
 	result, err := sweep.Run(ctx)
 	cancel()
 	company.Wait()

@@ -65,6 +65,7 @@ func (s *sweeping) do(ctx context.Context) error {
 	s.run.record.attach(s.report)
 	defer s.run.record.attach(nil)
 	company.Go(func() { s.keepReporting(ctx) })
+	defer context.AfterFunc(ctx, sweep.Abort)()
 	_, err = sweep.Run(ctx)
 	return err
 }
