@@ -202,6 +202,9 @@ func (s *Sweep) load(ctx context.Context) error {
 	if len(data) == 0 {
 		return s.save(ctx)
 	}
+	if data, err = unpacked(data); err != nil {
+		return fmt.Errorf("unpack checkpoint: %w", err)
+	}
 	loaded, err := decodeCheckpoint(data)
 	if err != nil {
 		return err

@@ -7,7 +7,7 @@
 // The ServiceAccount of the operator needs these permissions in addition to those for its work:
 //   - get, list and patch widgets.demo.example.com in all namespaces,
 //   - get the CustomResourceDefinition, and update its status,
-//   - get and patch ConfigMaps in the namespace of the operator,
+//   - get, create and update ConfigMaps in the namespace of the operator,
 //   - list Leases in kube-system and EndpointSlices in default: without these two nothing can be proven.
 //
 // An operator with several replicas calls migration.run in the leader only: only one sweep of a resource may run at a
@@ -43,8 +43,7 @@ var widgets = migrate.Target{
 }
 
 var (
-	configMapResource = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	crdResource       = schema.GroupVersionResource{
+	crdResource = schema.GroupVersionResource{
 		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 	}
 )
@@ -94,7 +93,7 @@ func (m migration) run(ctx context.Context) error {
 		[]string{widgets.Resource.Version}) {
 		return nil // an earlier start has completed the migration
 	}
-	result, err := m.sweep(ctx, config, client.Resource(configMapResource).Namespace(m.namespace))
+	result, err := m.sweep(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -104,15 +103,16 @@ func (m migration) run(ctx context.Context) error {
 }
 
 // sweep rewrites the Widgets. It resumes where an earlier process stopped.
-func (m migration) sweep(ctx context.Context, config *rest.Config,
-	configMaps dynamic.ResourceInterface) (migrate.Result, error) {
+func (m migration) sweep(ctx context.Context, config *rest.Config) (migrate.Result, error) {
 	servers, err := agreement.New(config, widgets, m.servers)
 	if err != nil {
 		return migrate.Result{}, err
 	}
 	options := m.options
 	options.Resume, options.Logger = true, m.log
-	options.Checkpoints = store{configMaps: configMaps, name: "widgets-migration"}
+	if options.Checkpoints, err = migrate.ConfigMapCheckpoints(config, m.namespace, "widgets-migration"); err != nil {
+		return migrate.Result{}, err
+	}
 	sweep, err := migrate.New(config, widgets, servers, options)
 	if err != nil {
 		return migrate.Result{}, err

@@ -4,56 +4,12 @@
 package worker
 
 import (
-	"bytes"
-	"compress/gzip"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
-
-func zipped(f *testing.F, text string) []byte {
-	f.Helper()
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	if _, err := w.Write([]byte(text)); err != nil {
-		f.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		f.Fatal(err)
-	}
-	return b.Bytes()
-}
-
-// What the ConfigMap of a run holds as its checkpoint is one, or none, and takes no more memory than a worker has (I6).
-func FuzzPackedCheckpoint(f *testing.F) {
-	f.Add(zipped(f, `{"version":2,"resource":"widgets.demo.example.com","failures":[{"name":"a"}]}`))
-	f.Add(zipped(f, `{"version":2}`))
-	f.Add(zipped(f, strings.Repeat(" ", 10<<20)))
-	for _, list := range []string{"failures", "ranges", "witnesses"} {
-		f.Add(zipped(f, `{"`+list+`":[`+strings.TrimSuffix(strings.Repeat("{},", 2_000_000), ",")+`]}`))
-	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		c, err := unpack(raw)
-		runtime.ReadMemStats(&after)
-		if spent := after.TotalAlloc - before.TotalAlloc; spent > 8*maxUnpacked {
-			t.Errorf("%d bytes led to %d MiB", len(raw), spent>>20)
-		}
-		if err != nil {
-			return
-		}
-		if len(c.Data) == 0 {
-			t.Fatal("neither a checkpoint nor an error")
-		}
-		if _, err := pack(c, maxBytes); err != nil {
-			return // it does not fit, which is said
-		}
-	})
-}
 
 // What the ConfigMap of a run or a roster says is read, or refused, and a run that is given up has an outcome in any
 // case.

@@ -4,8 +4,6 @@
 package worker
 
 import (
-	"bytes"
-	"compress/gzip"
 	"fmt"
 	"testing"
 
@@ -26,23 +24,6 @@ func TestWhatAHostileServerDoesEndsTheRun(t *testing.T) {
 	} {
 		if got := resultOf(fmt.Errorf("list: %w", tt.err)); got != tt.want {
 			t.Errorf("%v: verdict %q, want %q", tt.err, got, tt.want)
-		}
-	}
-}
-
-func TestACheckpointThatUnpacksToTooMuchIsNone(t *testing.T) {
-	for _, size := range []int{maxUnpacked, maxUnpacked + 1} {
-		text := append([]byte(`{"version":1}`), bytes.Repeat([]byte(" "), size-13)...)
-		var packed bytes.Buffer
-		w := gzip.NewWriter(&packed)
-		if _, err := w.Write(text); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if c, err := unpack(packed.Bytes()); (err == nil) != (size <= maxUnpacked) {
-			t.Errorf("%d bytes from %d: %+v (%v)", size, packed.Len(), c, err)
 		}
 	}
 }

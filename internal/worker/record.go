@@ -24,8 +24,10 @@ import (
 
 // The contents of the ConfigMap.
 const (
-	checkpointKey = "checkpoint" // gzip of the Data of a migrate.Checkpoint, in binaryData
+	checkpointKey = "checkpoint" // the Pack of a migrate.Checkpoint, in binaryData
 	reportKey     = "report"     // JSON of Report, in data
+	// maxBytes bounds both together: the API server accepts 1 MiB.
+	maxBytes = 900 << 10
 )
 
 // ReadReport returns the report in a worker's ConfigMap, or nil if there is none yet.
@@ -194,7 +196,7 @@ func (r *runRecord) load() *migrate.Checkpoint {
 	if !ok {
 		return nil
 	}
-	c, err := unpack(raw)
+	c, err := migrate.ReadCheckpoint(raw)
 	if err != nil {
 		r.log.Warn("Cannot read the checkpoint; starting over", "error", err)
 		return nil
@@ -225,7 +227,7 @@ func (r *runRecord) Save(ctx context.Context, c migrate.Checkpoint) error {
 			report = attached()
 		}
 		err := r.write(ctx, &c, report)
-		if err == nil || errors.Is(err, ErrOutdated) || errors.Is(err, errTooLarge) {
+		if err == nil || errors.Is(err, ErrOutdated) || errors.Is(err, migrate.ErrCheckpointTooLarge) {
 			return err
 		}
 		if r.runCtx.Err() != nil || pace.Sleep(ctx, wait) != nil {
@@ -321,7 +323,7 @@ func fill(object *corev1.ConfigMap, c *migrate.Checkpoint, report *Report) error
 		data[reportKey] = string(raw)
 	}
 	if c != nil {
-		packed, err := pack(*c, maxBytes-len(data[reportKey]))
+		packed, err := c.Pack(maxBytes - len(data[reportKey]))
 		if err != nil {
 			return err
 		}

@@ -84,7 +84,7 @@ func resultOf(err error) Result {
 	switch {
 	case err == nil:
 		return ResultProven
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, migrate.ErrCheckpointTooLarge):
 		return ResultBroken
 	case apierrors.IsForbidden(err) && !errors.Is(err, errUnsaved):
 		return ResultForbidden
