@@ -64,7 +64,7 @@ func (s *Sweep) follow(ctx context.Context, epoch Epoch) error {
 	if err := s.served(d); err != nil {
 		return err
 	}
-	s.wire.pruned = nil
+	s.provable, s.wire.pruned = proofOf(s.wire.target, epoch, d), nil
 	if rule := pruning.NewRule(d, s.wire.target.Resource.Version, s.options.AcceptFieldLoss); !rule.Lossless() {
 		s.wire.pruned = rule
 	}

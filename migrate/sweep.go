@@ -16,6 +16,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/storedversions"
 )
 
 // Defaults of Options.
@@ -39,11 +40,12 @@ type Sweep struct {
 	// connect returns the client of the API server at an address of its own. nil: there is none.
 	connect func(address string) (rest.Interface, error)
 
-	hash            string        // of the storage version at the start of the run
-	began           time.Time     // the epoch of the pass began no later
-	hasStatus       bool          // refused objects are rewritten through their status
-	restores        int           // how often the run saw that etcd had been restored
-	newest          atomic.Uint64 // newest resourceVersion read
+	hash            string               // of the storage version at the start of the run
+	began           time.Time            // the epoch of the pass began no later
+	hasStatus       bool                 // refused objects are rewritten through their status
+	provable        storedversions.Proof // what the pass proves if it is complete
+	restores        int                  // how often the run saw that etcd had been restored
+	newest          atomic.Uint64        // newest resourceVersion read
 	retried         atomic.Int64
 	answer, patched atomic.Int64 // when the last request was answered, in Unix nanoseconds; how many patches were
 	accounted       atomic.Int64 // objects, without those of Failure.mayPass: it grows while there is progress
@@ -67,6 +69,7 @@ type Sweep struct {
 	sizer      pageSizer
 	servers    []*server // over which patches are spread, in the order of pace.Slot.Server
 	spreadOver int
+	proof      storedversions.Proof
 }
 
 // New prepares a sweep of the cluster of config. It does not change config, and sends no request. It ignores config's
@@ -314,6 +317,7 @@ func (s *Sweep) conclude(evidence Evidence) error {
 		return fmt.Errorf("%w: the evidence is %v, and %v is asked for", ErrNotProven,
 			s.state.Epoch.Evidence, s.options.MinEvidence)
 	}
+	s.update(func() { s.proof = s.provable })
 	return nil
 }
 

@@ -205,7 +205,7 @@ var allowed = map[string][]string{
 	},
 	"migrate": {
 		"internal/apipath", "internal/apiserver", "internal/bounded", "internal/crd", "internal/discovery", "internal/pace",
-		"internal/printable", "internal/pruning", "storageversion",
+		"internal/printable", "internal/pruning", "internal/storedversions", "storageversion",
 	},
 	"storageversion":               {"internal/apipath", "internal/bounded", "internal/identity"},
 	"storageversion/genericserver": {"storageversion"},

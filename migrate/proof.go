@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
+	"github.com/kube-migrator/kube-migrator/internal/storedversions"
+	"github.com/kube-migrator/kube-migrator/storageversion"
+)
+
+// Proof says that every object of one custom resource is stored in the storage version of its
+// CustomResourceDefinition. It holds until the CustomResourceDefinition changes. Only Sweep.Proof makes one; the zero
+// value proves nothing.
+type Proof struct{ of storedversions.Proof }
+
+// ErrNoProof reports that a sweep has not proven what Sweep.Proof or PruneStoredVersions needs.
+var ErrNoProof = errors.New("not proven")
+
+// ErrCRDChanged reports that the CustomResourceDefinition is no longer the one of a Proof: it was changed, deleted or
+// created again. The Proof is void, and another sweep is needed.
+var ErrCRDChanged = storedversions.ErrChanged
+
+// Proof returns what the sweep has proven about a custom resource. The error is ErrNoProof unless Run has returned nil,
+// and in a dry run, which proves nothing.
+func (s *Sweep) Proof() (Proof, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proof == (storedversions.Proof{}) {
+		return Proof{}, ErrNoProof
+	}
+	return Proof{of: s.proof}, nil
+}
+
+// PruneStoredVersions removes from status.storedVersions of a CustomResourceDefinition every version but the storage
+// version, so that the others can be removed from spec.versions. It returns the versions that it removed.
+//
+// Nothing is written if the CustomResourceDefinition is not the one of the proof (ErrCRDChanged), or if it changes
+// between reading and writing: then PruneStoredVersions decides again, a few times. After any other error, call it again
+// with the same proof.
+//
+// The account of config needs get on the CustomResourceDefinition, and patch on its status.
+func PruneStoredVersions(ctx context.Context, config *rest.Config, proof Proof) (removed []string, err error) {
+	if proof == (Proof{}) {
+		return nil, fmt.Errorf("prune stored versions: %w", ErrNoProof)
+	}
+	client, err := apiserver.NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	result, err := storedversions.Prune(ctx, client, proof.of)
+	if err != nil || !result.Written {
+		return nil, err
+	}
+	for _, version := range result.Before {
+		if version != proof.of.StorageVersion {
+			removed = append(removed, version)
+		}
+	}
+	return removed, nil
+}
+
+// proofOf returns what a complete sweep in an epoch proves about a custom resource with that CRD, or the zero value: the
+// servers have to write the storage version of that very CRD (I2). It is pure.
+func proofOf(target Target, epoch Epoch, d *pruning.CRD) storedversions.Proof {
+	if d.UID != epoch.CRDUID || d.Generation != epoch.CRDGeneration || d.Storage() == nil {
+		return storedversions.Proof{}
+	}
+	version := d.Storage().Name
+	kind := target.GroupResource().WithVersion(version).GroupVersion().WithKind(target.Kind)
+	if storageversion.Hash(kind) != epoch.Hash {
+		return storedversions.Proof{}
+	}
+	return storedversions.Proof{Name: crd.Name(target.GroupResource()), UID: epoch.CRDUID,
+		Generation: epoch.CRDGeneration, StorageVersion: version}
+}
