@@ -4,14 +4,14 @@
 // Package agreement determines in which storage version the API servers of a cluster write a resource, and since when
 // all of them write the same one. A sweep of package migrate needs this to prove that no old version is left:
 //
-//	servers, err := agreement.New(config, widgets, agreement.Options{})
+//	servers, err := agreement.Of(config, target, agreement.Options{})
 //	if err != nil {
 //		return err
 //	}
-//	sweep, err := migrate.New(config, widgets, servers, migrate.Options{})
+//	sweep, err := migrate.New(config, target, servers, migrate.Options{})
 //
 // A program that migrates several resources makes one [Observer], which shares connections, and calls [Observer.For]
-// for each resource. To show a user why a migration waits, call [Resource.Look].
+// for each resource. To show a user why a migration waits, call [Agreement.Look].
 //
 // # How the servers are asked
 //
@@ -84,18 +84,18 @@ func NewObserver(config *rest.Config, options Options) (*Observer, error) {
 
 // For returns the agreement about one resource. It remembers the epoch that it saw last: keep it for as long as you
 // want to follow an epoch.
-func (o *Observer) For(target migrate.Target) *Resource {
-	return &Resource{resource: o.observer.For(target)}
+func (o *Observer) For(target migrate.Target) *Agreement {
+	return &Agreement{resource: o.observer.For(target)}
 }
 
-// Resource is the agreement of the API servers about one resource. It implements migrate.Agreement, and is safe for
-// concurrent use.
-type Resource struct{ resource *agreement.Resource }
+// Agreement is that of the API servers about one resource. It implements migrate.Agreement, and is safe for concurrent
+// use.
+type Agreement struct{ resource *agreement.Resource }
 
-var _ migrate.Agreement = (*Resource)(nil)
+var _ migrate.Agreement = (*Agreement)(nil)
 
-// New returns the agreement about one resource, for a program that migrates no other.
-func New(config *rest.Config, target migrate.Target, options Options) (*Resource, error) {
+// Of returns the agreement about one resource, for a program that migrates no other.
+func Of(config *rest.Config, target migrate.Target, options Options) (*Agreement, error) {
 	o, err := NewObserver(config, options)
 	if err != nil {
 		return nil, err
@@ -106,13 +106,13 @@ func New(config *rest.Config, target migrate.Target, options Options) (*Resource
 // Epoch asks the API servers now; see migrate.Agreement for what its errors mean. If the servers write different
 // versions, errors.Is(err, migrate.ErrDisagreement) holds and the text names each server with its version. If no
 // server serves the resource, errors.Is(err, ErrNotServed) holds.
-func (r *Resource) Epoch(ctx context.Context) (migrate.Epoch, error) {
-	return r.resource.Epoch(ctx)
+func (a *Agreement) Epoch(ctx context.Context) (migrate.Epoch, error) {
+	return a.resource.Epoch(ctx)
 }
 
 // Look is Epoch with an explanation for users.
-func (r *Resource) Look(ctx context.Context) (migrate.Epoch, Explanation, error) {
-	epoch, explanation, err := r.resource.Look(ctx)
+func (a *Agreement) Look(ctx context.Context) (migrate.Epoch, Explanation, error) {
+	epoch, explanation, err := a.resource.Look(ctx)
 	return epoch, Explanation(explanation), err
 }
 

@@ -5,7 +5,7 @@
 // version, and proves that no older version is left:
 //
 //	config = migrate.WithSharedBackoff(config)
-//	servers, err := agreement.New(config, widgets, agreement.Options{})
+//	servers, err := agreement.Of(config, widgets, agreement.Options{})
 //	if err != nil {
 //		return err
 //	}

@@ -31,7 +31,7 @@ func Example() {
 		Namespaced: true,
 		Origin:     migrate.Custom,
 	}
-	servers, err := agreement.New(config, widgets, agreement.Options{})
+	servers, err := agreement.Of(config, widgets, agreement.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func orDefault[T comparable](value, otherwise T) T {
 
 // WithSharedBackoff returns a copy of config whose clients share one backoff: after an API server has answered one of
 // them with 429 or 503 and Retry-After, none of them sends a request to that address until that time is over, at most a
-// minute (I7). Configure everything that belongs to one sweep with the returned config: New, and agreement.New.
+// minute (I7). Configure everything that belongs to one sweep with the returned config: New, and agreement.Of.
 //
 // These clients read no answer beyond the limit of its kind (I6, ErrAnswerTooLarge).
 func WithSharedBackoff(config *rest.Config) *rest.Config {

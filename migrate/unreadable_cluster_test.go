@@ -211,7 +211,7 @@ func (r *outliving) sweep(during func(r *outliving)) (migrate.Result, error) {
 	})
 	target := migrate.Target{Kind: "Thing", Namespaced: true, Origin: migrate.Custom,
 		Resource: schema.GroupVersionResource{Group: r.group, Version: r.endpoint, Resource: "things"}}
-	servers, err := agreement.New(config, target, agreement.Options{ShutdownDelay: time.Nanosecond})
+	servers, err := agreement.Of(config, target, agreement.Options{ShutdownDelay: time.Nanosecond})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func (m migration) run(ctx context.Context) error {
 
 // sweep rewrites the Widgets. It resumes where an earlier process stopped.
 func (m migration) sweep(ctx context.Context, config *rest.Config) (migrate.Result, error) {
-	servers, err := agreement.New(config, widgets, m.servers)
+	servers, err := agreement.Of(config, widgets, m.servers)
 	if err != nil {
 		return migrate.Result{}, err
 	}
