@@ -16,8 +16,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// An operator rewrites its own custom resources after their storage version has moved from v1 to v2. A complete
-// program, which also stores checkpoints and prunes status.storedVersions, is in the folder examples/operator.
+// A program rewrites its own custom resources after their storage version has moved from v1 to v2, and then removes v1
+// from status.storedVersions of the CRD. Package migrate/operator does this, with checkpoints and repetitions.
 func Example() {
 	ctx := context.Background()
 	config, err := rest.InClusterConfig()
@@ -25,11 +25,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	config = migrate.WithSharedBackoff(config)
-	widgets := migrate.Target{
-		Resource:   schema.GroupVersionResource{Group: "demo.example.com", Version: "v2", Resource: "widgets"},
-		Kind:       "Widget",
-		Namespaced: true,
-		Origin:     migrate.Custom,
+	widgets, err := migrate.Find(ctx, config, schema.GroupResource{Group: "demo.example.com", Resource: "widgets"})
+	if err != nil {
+		log.Fatal(err)
 	}
 	servers, err := agreement.Of(config, widgets, agreement.Options{})
 	if err != nil {
@@ -40,14 +38,21 @@ func Example() {
 		log.Fatal(err)
 	}
 	result, err := sweep.Run(ctx)
-	switch {
-	case errors.Is(err, migrate.ErrObjectsFailed):
+	if errors.Is(err, migrate.ErrObjectsFailed) {
 		for _, f := range result.Failures {
 			fmt.Printf("%s/%s cannot be rewritten: %s\n", f.Namespace, f.Name, f.Message)
 		}
-	case err != nil: // result says how far the sweep came
-		log.Fatal(err)
-	default:
-		fmt.Printf("no Widget is stored in v1: %d were rewritten\n", result.Counts.Rewritten)
 	}
+	if err != nil { // result says how far the sweep came
+		log.Fatal(err)
+	}
+	proof, err := sweep.Proof()
+	if err != nil {
+		log.Fatal(err)
+	}
+	removed, err := migrate.PruneStoredVersions(ctx, config, proof)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%d Widgets were rewritten, none is stored in %v\n", result.Counts.Rewritten, removed)
 }
