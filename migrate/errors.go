@@ -24,7 +24,7 @@ import (
 // proven.
 var (
 	// ErrObjectsFailed reports that the sweep has ended and at least one object could not be rewritten. Result names
-	// these objects (I4).
+	// these objects.
 	ErrObjectsFailed = errors.New("objects could not be rewritten")
 	// ErrWouldLoseFields is ErrObjectsFailed if every object that was not rewritten was left alone because it would
 	// lose fields. Repeating the run changes nothing: see Options.AcceptFieldLoss.
@@ -49,15 +49,15 @@ var (
 	// ErrResourceGone reports that the API servers no longer serve the resource.
 	ErrResourceGone = errors.New("the resource is gone")
 	// ErrUntrustedAnswer reports that the server of the resource listed an object whose name or namespace is not a path
-	// segment, or that its answer to a request was about another object. The sweep sends nothing to such a name (I3), and no answer
-	// of this server counts (I4): no checkpoint says that the pass is complete. The text names the resource, the server
+	// segment, or that its answer to a request was about another object. The sweep sends nothing to such a name, and no
+	// answer of this server counts: no checkpoint says that the pass is complete. The text names the resource, the server
 	// and the answer.
 	ErrUntrustedAnswer = apiserver.ErrUntrusted
 	// ErrEndlessList reports that the list does not end: a continue token or a page repeats, keys do not ascend, a
 	// hundred pages in a row contain no object, there are more than 10,000,000 objects, or no request can get the next
 	// page because of the names of thousands of objects in a row.
 	ErrEndlessList = bounded.ErrEndless
-	// ErrAnswerTooLarge reports that an answer exceeds the limit on its bytes or elements (I6). The text names the
+	// ErrAnswerTooLarge reports that an answer exceeds the limit on its bytes or elements. The text names the
 	// server and the path.
 	ErrAnswerTooLarge = bounded.ErrTooLarge
 	// ErrStalled reports that no object was accounted for during Options.StallTimeout, or that too many objects got no

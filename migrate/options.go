@@ -49,7 +49,7 @@ type Options struct {
 	LookInterval time.Duration
 	// RetryThroughStatus rewrites objects that validation or admission refuses (Rejected, WouldChange) with an empty
 	// patch of their status, for which most webhooks and policies are not called. The API server stores the whole
-	// object again and changes nothing (I3). It takes permission to patch the status subresource; for a resource
+	// object again and changes nothing. It takes permission to patch the status subresource; for a resource
 	// without one the option has no effect. Counts.ThroughStatus counts these objects.
 	RetryThroughStatus bool
 	// AcceptFieldLoss names fields of custom resources that may be lost, with all fields below them: "spec.size", or
@@ -102,9 +102,9 @@ func orDefault[T comparable](value, otherwise T) T {
 
 // WithSharedBackoff returns a copy of config whose clients share one backoff: after an API server has answered one of
 // them with 429 or 503 and Retry-After, none of them sends a request to that address until that time is over, at most a
-// minute (I7). Configure everything that belongs to one sweep with the returned config: New, and agreement.Of.
+// minute. Configure everything that belongs to one sweep with the returned config: New, agreement.Of and the like.
 //
-// These clients read no answer beyond the limit of its kind (I6, ErrAnswerTooLarge).
+// These clients read no answer beyond the limit of its kind: see ErrAnswerTooLarge.
 func WithSharedBackoff(config *rest.Config) *rest.Config {
 	c := bounded.Config(config)
 	c.Wrap(new(pace.Gates).Wrap)

@@ -20,7 +20,7 @@ type Counts struct {
 	Gone int64 `json:"gone"`
 	// Failed counts the objects that could not be rewritten.
 	Failed int64 `json:"failed"`
-	// WouldLoseFields counts those of them that were left alone because they would lose fields (I3).
+	// WouldLoseFields counts those of them that were left alone because they would lose fields.
 	WouldLoseFields int64 `json:"wouldLoseFields,omitempty"`
 	// RewrittenBefore counts the objects that were rewritten in earlier passes of this run, before the end of an epoch
 	// cut them short.
@@ -30,7 +30,7 @@ type Counts struct {
 	// ThroughStatus counts the objects, of this pass and those before it, that only an empty patch of their status could
 	// rewrite (Options.RetryThroughStatus).
 	ThroughStatus int64 `json:"throughStatus,omitempty"`
-	// ChangedByAdmission counts the objects that admission changed when they were rewritten (I3): their generation,
+	// ChangedByAdmission counts the objects that admission changed when they were rewritten: their generation,
 	// labels, annotations, finalizers or owners changed, and their managedFields, if they have any, show that no client
 	// wrote them in the meantime. Changes of other fields of objects without a generation (a ConfigMap, a Secret) are
 	// visible only to those who read the objects, and are not counted.
@@ -124,7 +124,7 @@ type Result struct {
 	Failures []Failure `json:"failures,omitempty"`
 	// FailuresOmitted counts the failures that Failures does not name.
 	FailuresOmitted int64 `json:"failuresOmitted,omitempty"`
-	// Complete means that every object was accounted for in one epoch that had settled before (I2, I4).
+	// Complete means that every object was accounted for in one epoch that had settled before.
 	Complete bool `json:"complete"`
 	// Proven means Complete, with evidence at least as strong as Options.MinEvidence.
 	Proven bool `json:"proven"`

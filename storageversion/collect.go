@@ -33,7 +33,7 @@ const (
 // identity Lease is gone or has expired, and objects without entries. The controller of kube-migrator runs one; servers
 // need none.
 //
-// It never removes an entry of a live server (I1):
+// It never removes an entry of a live server:
 //
 //   - A server takes its Lease before it writes an entry. The Collector reads in the opposite order, the object first
 //     and then the Lease, so a server whose entry it has read, and whose Lease it then does not find, has lost the
