@@ -10,7 +10,7 @@ import (
 )
 
 // A page of 100 objects has some 12,000 bytes: at 10 bytes per second that is a wait of 20 minutes, twice the
-// StallTimeout.
+// stallTimeout.
 func TestALowBandwidthIsWaitedForAndIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const objects, bytesPerSecond = 100, 10

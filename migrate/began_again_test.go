@@ -123,7 +123,7 @@ func TestWhatWasWrittenLastIsNotConfirmedIfAServerMayHaveComeAndGone(t *testing.
 					}
 					return e, nil
 				}
-				options := Options{MaxInFlight: 1, SettleTime: 10 * time.Second, LookInterval: tt.every}
+				options := Options{MaxInFlight: 1, SettleTime: 10 * time.Second, lookInterval: tt.every}
 				result, err := virtualSweep(t, f, agreement, options).Run(t.Context())
 				if err != nil || !result.Proven || result.Restarts != 1 || f.patches.Load() != tt.patches {
 					t.Errorf("%d patches, %d restarts, proven %t (%v), want %d patches", f.patches.Load(),

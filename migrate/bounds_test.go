@@ -284,7 +284,7 @@ func TestARunThatGetsNowhereEnds(t *testing.T) {
 				started := time.Now()
 				l.list = func(n int, _ string) (int, string) { return http.StatusOK, tt.page(n) }
 				store := &memoryCheckpoints{}
-				s := l.sweep(t, nil, Options{Checkpoints: store, LookInterval: time.Second})
+				s := l.sweep(t, nil, Options{Checkpoints: store, lookInterval: time.Second})
 				client, err := apiserver.NewClient(&rest.Config{Host: "http://liar.example.com", Transport: transport(func(r *http.Request) (*http.Response, error) {
 					if r.URL.Query().Get("limit") != "1" && strings.HasSuffix(r.URL.Path, "/flunders") {
 						time.Sleep(time.Minute)
@@ -303,8 +303,8 @@ func TestARunThatGetsNowhereEnds(t *testing.T) {
 					t.Errorf("error %v, proven %t, want %v", err, result.Proven, tt.want)
 				}
 				if took := time.Since(started); tt.want != nil &&
-					(took < DefaultStallTimeout || took > DefaultStallTimeout+2*time.Minute) {
-					t.Errorf("it ended after %v, want about %v", took, DefaultStallTimeout)
+					(took < defaultStallTimeout || took > defaultStallTimeout+2*time.Minute) {
+					t.Errorf("it ended after %v, want about %v", took, defaultStallTimeout)
 				}
 			})
 		})

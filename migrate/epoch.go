@@ -52,6 +52,8 @@ func (e *Evidence) UnmarshalText(text []byte) error {
 // Epoch is one uninterrupted period in which all API servers that can write a resource encode it in the same version.
 // Two looks saw the same epoch if and only if Same returns true. Any change starts a new epoch, even a change that ends
 // in the same hash, because objects may have been written in another version in between.
+//
+// Its identity is Hash, Servers, CRDUID, CRDGeneration and Declared. The other fields say what a look found out besides.
 type Epoch struct {
 	// Hash is the storageVersionHash that every server shows. It is opaque: compare it, but do not parse it.
 	Hash string `json:"hash"`
@@ -59,9 +61,6 @@ type Epoch struct {
 	// changes with every start of a process. A process that was told to shut down is included until it is silent.
 	// Servers is empty if Leases cannot be read.
 	Servers []string `json:"servers,omitempty"`
-	// Addresses are the own addresses, host:port, at which API servers have shown Hash. Each of them presented a
-	// certificate that the authority of the cluster signed. It is not part of the epoch's identity.
-	Addresses []string `json:"-"`
 	// CRDUID and CRDGeneration are those of the CustomResourceDefinition; zero for other resources.
 	CRDUID        types.UID `json:"crdUID,omitempty"`
 	CRDGeneration int64     `json:"crdGeneration,omitempty"`
@@ -71,14 +70,16 @@ type Epoch struct {
 	// Declared identifies one state of the StorageVersion object if the evidence is Declared: it changes with every
 	// change of an entry. Otherwise it is empty.
 	Declared string `json:"declared,omitempty"`
-	// Since is the latest moment, by this machine's clock, at which the epoch can have begun. It is not part of the
-	// epoch's identity, but if it is later than the begin of a pass, the pass is over: something may have been written in
-	// another version in between.
+	// Addresses are the own addresses, host:port, at which API servers have shown Hash. Each of them presented a
+	// certificate that the authority of the cluster signed.
+	Addresses []string `json:"-"`
+	// Since is the latest moment, by this machine's clock, at which the epoch can have begun. If it is later than the
+	// begin of a pass, the pass is over: something may have been written in another version in between.
 	Since time.Time `json:"since"`
 	// Leaving is until when an API server that is no longer listed, and cannot be asked, may still write, as far as is
-	// known now: until then Since moves on with the time. Zero: there is none. It is not part of the epoch's identity.
+	// known now: until then Since moves on with the time. Zero: there is none.
 	Leaving time.Time `json:"-"`
-	// Evidence is how the agreement is known. It is not part of the epoch's identity.
+	// Evidence is how the agreement is known.
 	Evidence Evidence `json:"evidence"`
 }
 

@@ -41,7 +41,7 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 			agreed, patience = true, patience+s.options.SettleTime
 		}
 		late := time.Since(began) > patience
-		wait := s.options.LookInterval
+		wait := s.options.lookInterval
 		switch {
 		case starting.Err() != nil:
 			return Epoch{}, context.Cause(starting)
@@ -117,7 +117,7 @@ func (s *Sweep) wait(reason string) {
 // writes wait. Writing would do no harm, but the epoch is likely to be over soon, and the last writes would have to be
 // repeated.
 func (s *Sweep) watch(ctx context.Context, epoch Epoch, end context.CancelCauseFunc) {
-	ticker := time.NewTicker(s.options.LookInterval)
+	ticker := time.NewTicker(s.options.lookInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -156,7 +156,7 @@ const (
 // Fairness asks for pauses of up to 32 s. But they are as rare as maxBlind allows (I5, I7).
 func (s *Sweep) lookIsDue(ctx context.Context) error {
 	for s.pacer.Paused() && time.Since(s.lastLook()) < pausedLook {
-		if err := pace.Sleep(ctx, s.options.LookInterval); err != nil {
+		if err := pace.Sleep(ctx, s.options.lookInterval); err != nil {
 			return err
 		}
 	}
@@ -294,7 +294,7 @@ func (s *Sweep) linger(ctx context.Context, epoch Epoch, over error) {
 		case began.IsZero():
 			began = now.began()
 		}
-		if pace.Sleep(starting, s.options.LookInterval) != nil {
+		if pace.Sleep(starting, s.options.lookInterval) != nil {
 			return
 		}
 	}
@@ -327,7 +327,7 @@ func (s *Sweep) confirm(starting untilStop, epoch Epoch) (Evidence, error) {
 		case time.Now().After(deadline):
 			return 0, fmt.Errorf("%w: %w", ErrNoAgreement, err)
 		}
-		if err := pace.Sleep(starting, s.options.LookInterval); err != nil {
+		if err := pace.Sleep(starting, s.options.lookInterval); err != nil {
 			return 0, err
 		}
 	}

@@ -39,8 +39,8 @@ var (
 	ErrStopped = errors.New("stopped")
 	// ErrForbidden reports that the account of the client lacks a permission. The text names the verb and the resource.
 	ErrForbidden = errors.New("forbidden")
-	// ErrNotReady reports that the resource cannot be migrated in its present state: its CRD is not established, or its
-	// conversion webhook does not answer. The text says which.
+	// ErrNotReady reports that the resource cannot be migrated in its present state: for example, its CRD is not
+	// established, or its conversion webhook does not answer. The text says why.
 	ErrNotReady = errors.New("not ready to be migrated")
 	// ErrWentBackwards reports that objects which this run had rewritten, or the collection, had lower resourceVersions
 	// when they were read again, more often than restores of etcd can explain. The resourceVersions of this API server
@@ -60,8 +60,9 @@ var (
 	// ErrAnswerTooLarge reports that an answer exceeds the limit on its bytes or elements. The text names the
 	// server and the path.
 	ErrAnswerTooLarge = bounded.ErrTooLarge
-	// ErrStalled reports that no object was accounted for during Options.StallTimeout, or that too many objects got no
-	// answer although the API server answers other requests. The checkpoint contains all progress.
+	// ErrStalled reports that no object was accounted for during ten minutes, apart from waits for agreement, for
+	// unresponsive API servers and for the end of pauses that a server requests, or that too many objects got no answer
+	// although the API server answers other requests. The checkpoint contains all progress.
 	ErrStalled = errors.New("no progress")
 )
 

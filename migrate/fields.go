@@ -44,7 +44,7 @@ func (s *Sweep) isCustom() bool {
 // follow prepares a pass over a custom resource in an epoch: the schemas of the epoch's CRD decide which objects would
 // lose fields (I3).
 //
-// The API servers have known that CRD for the settle time. If it changes, the epoch is over within LookInterval, and
+// The API servers have known that CRD for the settle time. If it changes, the epoch is over within lookInterval, and
 // with it the pass; requests that are sent in between are pruned by a schema that this pass has not seen.
 func (s *Sweep) follow(ctx context.Context, epoch Epoch) error {
 	if !s.isCustom() {

@@ -113,7 +113,7 @@ func (l *liar) sweep(t *testing.T, change func(*Target), o Options) *Sweep {
 	if change != nil {
 		change(&target)
 	}
-	o.SettleTime, o.LookInterval = time.Millisecond, max(o.LookInterval, 10*time.Millisecond)
+	o.SettleTime, o.lookInterval = time.Millisecond, max(o.lookInterval, 10*time.Millisecond)
 	return newSweep(client, target, agreementFunc(func() (Epoch, error) { return lasting, nil }), o)
 }
 

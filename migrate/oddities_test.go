@@ -369,7 +369,7 @@ func TestAnObjectThatNeverGetsAnAnswerIsSetAside(t *testing.T) {
 		time.Sleep(20 * time.Millisecond) // the others are answered all the time
 		return false
 	}}
-	result, err := sweepOf(t, f, nil, Options{OutageTimeout: 300 * time.Millisecond}).Run(t.Context())
+	result, err := sweepOf(t, f, nil, Options{outageTimeout: 300 * time.Millisecond}).Run(t.Context())
 	if diff := cmp.Diff(Counts{Rewritten: 199, Failed: 1}, result.Counts,
 		cmpopts.IgnoreFields(Counts{}, "Retried")); diff != "" || !errors.Is(err, ErrObjectsFailed) {
 		t.Errorf("error %v, counts (-want +got):\n%s", err, diff)

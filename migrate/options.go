@@ -38,15 +38,6 @@ type Options struct {
 	// AgreementTimeout bounds each wait for the API servers to agree and answer. An epoch that begins within it has one
 	// more SettleTime in which to settle. 0: 10 minutes.
 	AgreementTimeout time.Duration
-	// OutageTimeout bounds how long one request is repeated while the API server does not answer or refuses because
-	// of load. 0: 5 minutes.
-	OutageTimeout time.Duration
-	// StallTimeout bounds the time in which no object is accounted for, for example because one page of the list after
-	// the other contains none: the run then ends with ErrStalled. Waits that have a bound of their own do not count:
-	// waits for agreement or for unresponsive API servers, and pauses that a server requests. 0: 10 minutes.
-	StallTimeout time.Duration
-	// LookInterval is the time between looks at the epoch. 0: 1 second.
-	LookInterval time.Duration
 	// RetryThroughStatus rewrites objects that validation or admission refuses (Rejected, WouldChange) with an empty
 	// patch of their status, for which most webhooks and policies are not called. The API server stores the whole
 	// object again and changes nothing. It takes permission to patch the status subresource; for a resource
@@ -73,15 +64,25 @@ type Options struct {
 	Checkpoints Checkpoints
 	// Logger receives non-fatal events. nil: they are discarded.
 	Logger *slog.Logger
+
+	// outageTimeout bounds how long one request is repeated while the API server does not answer or refuses because
+	// of load. 0: 5 minutes.
+	outageTimeout time.Duration
+	// stallTimeout bounds the time in which no object is accounted for, for example because one page of the list after
+	// the other contains none: the run then ends with ErrStalled. Waits that have a bound of their own do not count:
+	// waits for agreement or for unresponsive API servers, and pauses that a server requests. 0: 10 minutes.
+	stallTimeout time.Duration
+	// lookInterval is the time between looks at the epoch. 0: 1 second.
+	lookInterval time.Duration
 }
 
 func (o Options) withDefaults() Options {
 	o.MinEvidence = orDefault(o.MinEvidence, Observed)
 	o.SettleTime = orDefault(o.SettleTime, DefaultSettleTime)
 	o.AgreementTimeout = orDefault(o.AgreementTimeout, DefaultAgreementTimeout)
-	o.OutageTimeout = orDefault(o.OutageTimeout, DefaultOutageTimeout)
-	o.StallTimeout = orDefault(o.StallTimeout, DefaultStallTimeout)
-	o.LookInterval = orDefault(o.LookInterval, DefaultLookInterval)
+	o.outageTimeout = orDefault(o.outageTimeout, defaultOutageTimeout)
+	o.stallTimeout = orDefault(o.stallTimeout, defaultStallTimeout)
+	o.lookInterval = orDefault(o.lookInterval, defaultLookInterval)
 	o.MaxInFlight = orDefault(o.MaxInFlight, pace.DefaultInFlight)
 	if o.Checkpoints == nil {
 		o.Checkpoints = noCheckpoints{}

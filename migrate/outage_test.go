@@ -74,7 +74,7 @@ func TestAnOutageEndsTheRunAndTheNextOneGoesOn(t *testing.T) {
 				tt.patch, tt.looks = func(string, http.ResponseWriter) bool { return false }, nil
 				options.Resume = true
 				result, err = virtualSweep(t, f, agreement, options).Run(t.Context())
-				if err != nil || !result.Proven || result.Restarts != 0 || result.Accounted() != n {
+				if err != nil || !result.Proven || result.Restarts != 0 || accounted(result) != n {
 					t.Errorf("the next run ended with %+v, %v; want every object proven", result, err)
 				}
 			})
@@ -165,7 +165,7 @@ func TestAConversionWebhookThatIsGoneEndsTheRunAtOnce(t *testing.T) {
 				}
 				gone = false
 				result, err = virtualSweep(t, f, agreement, Options{Checkpoints: store, Resume: true}).Run(t.Context())
-				if err != nil || !result.Proven || result.Accounted() != 100 {
+				if err != nil || !result.Proven || accounted(result) != 100 {
 					t.Errorf("the next run ended with %+v, %v; want every object proven", result, err)
 				}
 			})

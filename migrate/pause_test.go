@@ -300,7 +300,7 @@ func TestTheLastLookComesTheGraceAfterTheLastWrite(t *testing.T) {
 					}
 					return e, nil
 				}
-				result, err := virtualSweep(t, f, agreement, Options{LookInterval: time.Hour}).Run(t.Context())
+				result, err := virtualSweep(t, f, agreement, Options{lookInterval: time.Hour}).Run(t.Context())
 				passed := looked.Sub(wrote)
 				if err != nil || !result.Proven || passed < tt.least || passed > tt.most {
 					t.Errorf("the last look was %v after the last write, proven %t (%v), want %v to %v (I2)", passed,
@@ -329,7 +329,7 @@ func TestACRDThatChangesWhileTheLastObjectIsWrittenEndsTheEpoch(t *testing.T) {
 			e.CRDUID, e.CRDGeneration = "uid", generation
 			return e, nil
 		}
-		result, err := virtualSweep(t, f, agreement, Options{LookInterval: time.Hour}).Run(t.Context())
+		result, err := virtualSweep(t, f, agreement, Options{lookInterval: time.Hour}).Run(t.Context())
 		if err != nil || !result.Proven || result.Restarts != 1 || result.Epoch.CRDGeneration != 4 {
 			t.Errorf("proven %t (%v) in generation %d after %d restarts, want a second pass", result.Proven, err,
 				result.Epoch.CRDGeneration, result.Restarts)

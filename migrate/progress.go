@@ -150,6 +150,3 @@ type Result struct {
 	// RewritingSeconds is how long this process was rewriting, without waiting and verifying.
 	RewritingSeconds float64 `json:"rewritingSeconds"`
 }
-
-// Accounted returns how many objects the result accounts for without failure.
-func (r Result) Accounted() int64 { return r.Counts.Done() - r.Counts.Failed }

@@ -70,7 +70,7 @@ func sweepDefined(t *testing.T, c *definedCluster, epoch Epoch, o Options) (*Swe
 	t.Helper()
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
-	o.SettleTime, o.LookInterval = time.Millisecond, 10*time.Millisecond
+	o.SettleTime, o.lookInterval = time.Millisecond, 10*time.Millisecond
 	config := &rest.Config{Host: server.URL}
 	s, err := New(config, definedTarget, agreementFunc(func() (Epoch, error) { return epoch, nil }), o)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	maxBackoff   = 5 * time.Second
 )
 
-// errOutage reports that a request was not answered within OutageTimeout.
+// errOutage reports that a request was not answered within outageTimeout.
 var errOutage = errors.New("gave up waiting for an answer")
 
 // outage is an errOutage.
@@ -40,7 +40,7 @@ func (o *outage) Error() string {
 
 func (o *outage) Unwrap() []error { return []error{errOutage, o.problem} }
 
-// maxSilent is how many objects of a pass may get no answer before the sweep ends. Each of them takes OutageTimeout,
+// maxSilent is how many objects of a pass may get no answer before the sweep ends. Each of them takes outageTimeout,
 // and the fewer requests are in flight the fewer share that time. An object that no API server can answer about is so
 // rare that this many are a component that is down, for some of the objects.
 const maxSilent = 20
@@ -120,8 +120,8 @@ func (s *Sweep) tryAt(starting untilStop, ctx context.Context, acquire acquire,
 			if since.IsZero() {
 				since, patched = time.Now(), s.patched.Load()
 			}
-			if time.Since(since) > s.options.OutageTimeout {
-				return &outage{since: since, after: s.options.OutageTimeout, others: s.patched.Load() > patched,
+			if time.Since(since) > s.options.outageTimeout {
+				return &outage{since: since, after: s.options.outageTimeout, others: s.patched.Load() > patched,
 					problem: err}
 			}
 		case faulty, unready, conflict: // an API server that is just starting does not know the Services yet

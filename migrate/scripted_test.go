@@ -118,8 +118,11 @@ func sweepOf(t *testing.T, f *scripted, agreement agreementFunc, o Options) *Swe
 	if agreement == nil {
 		agreement = func() (Epoch, error) { return lasting, nil }
 	}
-	o.SettleTime, o.LookInterval = max(o.SettleTime, time.Millisecond), 10*time.Millisecond
+	o.SettleTime, o.lookInterval = max(o.SettleTime, time.Millisecond), 10*time.Millisecond
 	target := Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap",
 		Namespaced: true, Origin: BuiltIn}
 	return newSweep(client, target, agreement, o)
 }
+
+// accounted returns how many objects a result accounts for without failure.
+func accounted(r Result) int64 { return r.Counts.Done() - r.Counts.Failed }

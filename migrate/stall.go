@@ -13,13 +13,13 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/printable"
 )
 
-// stallChecks is how often within StallTimeout watchProgress looks.
+// stallChecks is how often within stallTimeout watchProgress looks.
 const stallChecks = 20
 
-// watchProgress ends the pass with ErrStalled when no object has been accounted for during StallTimeout, apart from
+// watchProgress ends the pass with ErrStalled when no object has been accounted for during stallTimeout, apart from
 // what has a bound of its own (I5): a run that gets nowhere must not keep the turn of others.
 func (s *Sweep) watchProgress(ctx context.Context, end context.CancelCauseFunc) {
-	every := max(s.options.StallTimeout/stallChecks, time.Millisecond)
+	every := max(s.options.stallTimeout/stallChecks, time.Millisecond)
 	last, idle := s.accounted.Load(), time.Duration(0)
 	for pace.Sleep(ctx, every) == nil {
 		switch now := s.accounted.Load(); {
@@ -29,9 +29,9 @@ func (s *Sweep) watchProgress(ctx context.Context, end context.CancelCauseFunc) 
 		default:
 			idle += every
 		}
-		if idle >= s.options.StallTimeout+s.longestGap() {
+		if idle >= s.options.stallTimeout+s.longestGap() {
 			end(fmt.Errorf("%w: %s: no object was accounted for within %v%s", ErrStalled, s.wire.target.GroupResource(),
-				s.options.StallTimeout, s.hindered()))
+				s.options.stallTimeout, s.hindered()))
 			return
 		}
 	}

@@ -23,12 +23,15 @@ import (
 const (
 	DefaultSettleTime       = 2 * time.Minute
 	DefaultAgreementTimeout = 10 * time.Minute
-	DefaultLookInterval     = time.Second
-	DefaultOutageTimeout    = 5 * time.Minute
-	DefaultStallTimeout     = 10 * time.Minute
 )
 
-// Sweep is one run over one resource. Call Run once. Progress and Stop are safe for concurrent use with Run.
+const (
+	defaultLookInterval  = time.Second
+	defaultOutageTimeout = 5 * time.Minute
+	defaultStallTimeout  = 10 * time.Minute
+)
+
+// Sweep is one run over one resource. Call Run once. Progress, Stop and Abort are safe for concurrent use with Run.
 type Sweep struct {
 	wire      *wire
 	asked     string // the version of Target

@@ -316,7 +316,7 @@ func (r *retirement) settle(ctx context.Context, stopped func() error, generatio
 	options := r.flags.migrate.options
 	servers := r.servers.For(r.resource.Target())
 	deadline := time.Now().Add(options.AgreementTimeout + options.SettleTime)
-	ticker := time.NewTicker(migrate.DefaultLookInterval)
+	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for said := false; ; {
 		epoch, err := servers.Epoch(ctx)
