@@ -5,6 +5,7 @@ package migrate_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -104,9 +105,30 @@ func TestASweepRewritesEveryObjectAndProvesIt(t *testing.T) {
 	if !result.Proven || !result.Verified || result.Epoch.Evidence != migrate.Observed {
 		t.Errorf("result = %+v, want it proven and verified by observed servers", result)
 	}
+	t.Run("targets are found", func(t *testing.T) { found(t, cluster) })
 	t.Run("a bandwidth is kept, and counted as the server sees it", func(t *testing.T) { bounded(t, cluster, 2000) })
 	t.Run("no object loses a field", func(t *testing.T) { randomly(t, cluster) })
 	t.Run("what no server can read", func(t *testing.T) { unreadable(t, cluster) })
+}
+
+// found asks a real API server for resources of each kind that it serves itself.
+func found(t *testing.T, cluster *testbed.Cluster) {
+	for name, want := range map[schema.GroupResource]migrate.Target{
+		widgetsV2.GroupResource(): widgetsV2,
+		{Resource: "secrets"}: {Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Kind: "Secret",
+			Namespaced: true, Origin: migrate.BuiltIn},
+		{Group: "apps", Resource: "deployments"}: {Resource: schema.GroupVersionResource{Group: "apps", Version: "v1",
+			Resource: "deployments"}, Kind: "Deployment", Namespaced: true, Origin: migrate.BuiltIn},
+	} {
+		got, err := migrate.Find(t.Context(), cluster.Config(), name)
+		if err != nil || got != want {
+			t.Errorf("found %+v (%v), want %+v", got, err, want)
+		}
+	}
+	unknown := schema.GroupResource{Group: testbed.WidgetGroup, Resource: "gadgets"}
+	if got, err := migrate.Find(t.Context(), cluster.Config(), unknown); !errors.Is(err, migrate.ErrResourceGone) {
+		t.Errorf("found %+v (%v), want ErrResourceGone", got, err)
+	}
 }
 
 // overhead is what headers, HTTP/2 and TLS add to the bodies of one request and its answer at most, in bytes.
