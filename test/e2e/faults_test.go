@@ -119,7 +119,8 @@ func TestASweepCompletesThroughFaults(t *testing.T) {
 	if len(faults) != 7 {
 		t.Errorf("not every kind of fault was met: %v", faults)
 	}
-	if got.Result.Counts.Done()-got.Result.Counts.Failed < n || got.Result.Counts.Retried == 0 || got.Result.Throttled < 3 || !got.Result.Proven {
+	counts := got.Result.Counts
+	if counts.Done()-counts.Failed < n || counts.Retried == 0 || got.Result.Throttled < 3 || !got.Result.Proven {
 		t.Errorf("result = %+v, want %d objects accounted for, retries, and at least 3 throttled requests", got.Result,
 			n)
 	}
