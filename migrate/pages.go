@@ -236,7 +236,7 @@ func continueToken(err error) string {
 
 // verify is a second pass over all objects, in which each object must stop changing: if the resourceVersion of an
 // object still changes when it is patched again, the bytes that were written are not the expected ones.
-func (s *Sweep) verify(starting untilStop, ctx context.Context) error {
+func (s *Sweep) verify(ctx context.Context, starting untilStop) error {
 	if !s.options.Verify || s.options.DryRun || s.state.Counts.Failed > 0 {
 		return nil
 	}
@@ -245,7 +245,7 @@ func (s *Sweep) verify(starting untilStop, ctx context.Context) error {
 		if first {
 			s.update(func() { s.verified, s.moved = 0, 0 })
 		}
-		_, failures, err := s.each(starting, ctx, p.objects, s.rest)
+		_, failures, err := s.each(ctx, starting, p.objects, s.rest)
 		if err != nil {
 			return err
 		}
@@ -260,15 +260,15 @@ func (s *Sweep) verify(starting untilStop, ctx context.Context) error {
 }
 
 // rest patches an object until its resourceVersion no longer changes.
-func (s *Sweep) rest(starting untilStop, ctx context.Context, o object) (Counts, *Failure, error) {
+func (s *Sweep) rest(ctx context.Context, starting untilStop, o object) (Counts, *Failure, error) {
 	if len(o.loses) > 0 && s.state.current(o) {
 		return Counts{}, nil, nil // its managedFields name what it had lost before it was written in this epoch
 	}
 	for attempt := 1; ; attempt++ {
-		after, _, err := s.patch(starting, ctx, o)
+		after, _, err := s.patch(ctx, starting, o)
 		switch {
 		case classify(err) == missing:
-			return s.rewrite(starting, ctx, o)
+			return s.rewrite(ctx, starting, o)
 		case err != nil:
 			return s.judge(starting, o, err)
 		case after.resourceVersion == o.resourceVersion:

@@ -86,7 +86,7 @@ func (s *Sweep) try(starting untilStop, send func(context.Context) (pace.Kind, e
 
 // tryAt sends one request, and repeats it as long as that helps: bounded in number if the server answers, and in time
 // if it does not, honouring Retry-After. starting ends the waiting and the repeating; ctx ends the request, too.
-func (s *Sweep) tryAt(starting untilStop, ctx context.Context, acquire acquire,
+func (s *Sweep) tryAt(ctx context.Context, starting untilStop, acquire acquire,
 	send func(context.Context, pace.Slot) (pace.Kind, error)) error {
 	var since time.Time // of the outage
 	var patched int64   // before it

@@ -16,7 +16,7 @@ import (
 
 // rewriteAll is the pass over all objects, starting from the checkpoint. The resourceVersion of the first page is the
 // baseline: the epoch has settled, so every newer object was written in it.
-func (s *Sweep) rewriteAll(starting untilStop, ctx context.Context) error {
+func (s *Sweep) rewriteAll(ctx context.Context, starting untilStop) error {
 	if s.state.Listed {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (s *Sweep) rewriteAll(starting untilStop, ctx context.Context) error {
 			}
 			last = ""
 		}
-		counts, failures, err := s.each(starting, ctx, p.objects, s.rewriteOnce)
+		counts, failures, err := s.each(ctx, starting, p.objects, s.rewriteOnce)
 		if err == nil && counts.Gone > 0 {
 			// The deletion of an object has no resourceVersion; a resourceVersion that is read now is newer (see
 			// Prefix.Reached).
@@ -88,11 +88,11 @@ func (s *Sweep) compare(p page) {
 }
 
 // handle does something with one object and reports the outcome. An error ends the sweep.
-type handle func(starting untilStop, ctx context.Context, o object) (Counts, *Failure, error)
+type handle func(ctx context.Context, starting untilStop, o object) (Counts, *Failure, error)
 
 // each passes the objects to as many goroutines as requests may be in flight, and waits for all of them. After an error
 // it starts nothing new.
-func (s *Sweep) each(starting untilStop, ctx context.Context, objects []object,
+func (s *Sweep) each(ctx context.Context, starting untilStop, objects []object,
 	h handle) (counts Counts, failures []Failure, err error) {
 	var mu sync.Mutex
 	next, retrying := 0, s.Progress().Phase == Retrying
@@ -128,7 +128,7 @@ func (s *Sweep) each(starting untilStop, ctx context.Context, objects []object,
 	for range min(s.options.MaxInFlight, len(objects)) {
 		workers.Go(func() {
 			for o, ok := take(); ok; o, ok = take() {
-				put(h(starting, ctx, o))
+				put(h(ctx, starting, o))
 			}
 		})
 	}
@@ -137,11 +137,11 @@ func (s *Sweep) each(starting untilStop, ctx context.Context, objects []object,
 }
 
 // rewriteOnce rewrites an object unless it is known to be current.
-func (s *Sweep) rewriteOnce(starting untilStop, ctx context.Context, o object) (Counts, *Failure, error) {
+func (s *Sweep) rewriteOnce(ctx context.Context, starting untilStop, o object) (Counts, *Failure, error) {
 	if s.state.current(o) {
 		return Counts{Current: 1}, nil, nil
 	}
-	return s.rewrite(starting, ctx, o)
+	return s.rewrite(ctx, starting, o)
 }
 
 const (
@@ -154,9 +154,9 @@ const (
 // rewrite sends the empty patch and reports the outcome. A new resourceVersion means that the bytes in etcd were not
 // those of the current version, or that another client wrote the object; in both cases the object is current now. An
 // unchanged one means that the object was already current.
-func (s *Sweep) rewrite(starting untilStop, ctx context.Context, o object) (Counts, *Failure, error) {
+func (s *Sweep) rewrite(ctx context.Context, starting untilStop, o object) (Counts, *Failure, error) {
 	for attempt := 1; ; attempt++ {
-		after, throughStatus, err := s.patch(starting, ctx, o)
+		after, throughStatus, err := s.patch(ctx, starting, o)
 		if classify(err) == missing {
 			stored, e := s.stored(starting, o)
 			switch {
@@ -204,12 +204,12 @@ func outcome(listed, after object) Counts {
 }
 
 // patch sends the empty patch of an object, or that of its status if the first is refused and the options ask for that.
-func (s *Sweep) patch(starting untilStop, ctx context.Context, o object) (after object, throughStatus bool, err error) {
-	after, err = s.patchAt(starting, ctx, o)
+func (s *Sweep) patch(ctx context.Context, starting untilStop, o object) (after object, throughStatus bool, err error) {
+	after, err = s.patchAt(ctx, starting, o)
 	if !s.hasStatus || !isRefusal(err) {
 		return after, false, err
 	}
-	after, second := s.patchAt(starting, ctx, o, statusSubresource)
+	after, second := s.patchAt(ctx, starting, o, statusSubresource)
 	switch classify(second) {
 	case fine:
 		return after, true, nil
@@ -231,17 +231,17 @@ func isRefusal(err error) bool {
 }
 
 // patchAt sends the empty patch of an object, or of a subresource of it, through any API server.
-func (s *Sweep) patchAt(starting untilStop, ctx context.Context, o object,
+func (s *Sweep) patchAt(ctx context.Context, starting untilStop, o object,
 	subresource ...string) (after object, err error) {
 	if err := s.hold.wait(starting); err != nil {
 		return object{}, err
 	}
-	after, slot, err := s.patchThrough(starting, ctx, s.pacer.AcquireAny, o, subresource...)
+	after, slot, err := s.patchThrough(ctx, starting, s.pacer.AcquireAny, o, subresource...)
 	if by := s.serverOf(slot); by != nil {
 		refused := err
 		counts, e := s.counts(starting, by, o, after, err)
 		if err = e; !counts {
-			after, _, err = s.patchThrough(starting, ctx, s.pacer.Acquire, o, subresource...)
+			after, _, err = s.patchThrough(ctx, starting, s.pacer.Acquire, o, subresource...)
 			if refused != nil && err == nil {
 				s.pacer.Avoid(slot)
 			}
@@ -257,10 +257,10 @@ func (s *Sweep) patchAt(starting untilStop, ctx context.Context, o object,
 }
 
 // patchThrough sends it through one of the API servers that acquire chooses from, and returns the slot of the last one.
-func (s *Sweep) patchThrough(starting untilStop, ctx context.Context, acquire acquire, o object,
+func (s *Sweep) patchThrough(ctx context.Context, starting untilStop, acquire acquire, o object,
 	subresource ...string) (after object, last pace.Slot, err error) {
 	now, faults := o, 0
-	err = s.tryAt(starting, ctx, acquire, func(ctx context.Context, slot pace.Slot) (pace.Kind, error) {
+	err = s.tryAt(ctx, starting, acquire, func(ctx context.Context, slot pace.Slot) (pace.Kind, error) {
 		last = slot
 		wire := s.wire
 		if by := s.serverOf(slot); by != nil {
@@ -339,7 +339,7 @@ func (s *Sweep) judge(starting untilStop, o object, err error) (Counts, *Failure
 
 // retryFailed tries once more to rewrite the objects that failed during the pass, as far as their names are known: many
 // errors are transient. It reports the rest.
-func (s *Sweep) retryFailed(starting untilStop, ctx context.Context) error {
+func (s *Sweep) retryFailed(ctx context.Context, starting untilStop) error {
 	if len(s.state.Failures) == 0 {
 		return nil
 	}
@@ -354,7 +354,7 @@ func (s *Sweep) retryFailed(starting untilStop, ctx context.Context) error {
 		}
 		again, retried = append(again, f.object()), append(retried, f)
 	}
-	counts, failures, err := s.each(starting, ctx, again, s.rewrite)
+	counts, failures, err := s.each(ctx, starting, again, s.rewrite)
 	if err != nil {
 		return err // the failures stay recorded
 	}

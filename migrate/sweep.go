@@ -280,8 +280,8 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 
 	starting, release = s.untilStopped(ctx)
 	defer release()
-	for _, step := range []func(starting untilStop, ctx context.Context) error{s.rewriteAll, s.retryFailed, s.verify} {
-		if err := step(starting, ctx); err != nil {
+	for _, step := range []func(ctx context.Context, starting untilStop) error{s.rewriteAll, s.retryFailed, s.verify} {
+		if err := step(ctx, starting); err != nil {
 			return causeOf(ctx, err)
 		}
 	}

@@ -5,6 +5,7 @@ package migrate
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -50,9 +51,7 @@ func TestFindTellsTheTargetFromTheCluster(t *testing.T) {
 	served := func(changes documents) documents {
 		all := documents{"/apis/demo.example.com": twoVersions, "/apis/demo.example.com/v1": widgetsListed,
 			"/apis/demo.example.com/v2": widgetsListed}
-		for path, text := range changes {
-			all[path] = text
-		}
+		maps.Copy(all, changes)
 		return all
 	}
 	at := func(version string, origin Origin) Target {
