@@ -33,11 +33,16 @@ func main() {
 		log.Error("The operator cannot start", "error", err)
 		os.Exit(1)
 	}
-	migrated := make(chan error, 1)
-	go func() { migrated <- migration(config, log).Start(ctx) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := migration(config, log).Start(ctx); err != nil {
+			log.Error("The migration ended", "error", err)
+		}
+	}()
 	// Start the controllers of the operator here: they need not wait for the migration.
 	<-ctx.Done()
-	<-migrated // the checkpoint is saved
+	<-ended // the checkpoint is saved
 }
 
 // migration rewrites all Widgets in their storage version, and then removes the old versions from status.storedVersions
