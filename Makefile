@@ -289,14 +289,18 @@ site: ## the documentation as a site, in dist/site; mkdocs is in the Debian pack
 	@mkdocs build --quiet --strict && echo 'dist/site/index.html'
 
 .PHONY: changelog
-changelog: ## gather the fragments in changelog/unreleased under VERSION, such as VERSION=v0.1.0, for the commit that is tagged
+changelog: ## gather the fragments in changelog/unreleased on the page of VERSION, such as VERSION=v0.1.0, for the commit that is tagged
 	@if ! [[ '$(VERSION)' =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-rc\.[0-9]+)?$$ ]]; then \
 		echo 'error: $(VERSION) is no version of a release' >&2; echo 'Try: make changelog VERSION=v0.1.0' >&2; exit 1; \
 	fi; \
-	page=changelog/$(VERSION).md; \
-	if [[ -e $$page ]]; then echo "error: $$page exists" >&2; echo "Try: git log -- $$page" >&2; exit 1; fi; \
-	{ printf '# %s\n\n' '$(VERSION)'; cat changelog/unreleased/*.md; } >"$$page"; \
-	rm changelog/unreleased/*.md; echo "$$page has the changes; commit it, and tag that commit"
+	if git rev-parse --quiet --verify 'refs/tags/$(VERSION)' >/dev/null; then \
+		echo 'error: $(VERSION) is released' >&2; echo 'Try: git tag --list --sort=-version:refname' >&2; exit 1; \
+	fi; \
+	page=changelog/$(VERSION).md; shopt -s nullglob; fragments=(changelog/unreleased/*.md); \
+	if (( ! $${#fragments[@]} )); then echo 'no change is waiting in changelog/unreleased'; exit 0; fi; \
+	title='# $(VERSION)'; if [[ -e $$page ]]; then title=; fi; \
+	{ printf '%s\n' "$$title"; if [[ $$title ]]; then echo; fi; cat "$${fragments[@]}"; } >>"$$page"; rm "$${fragments[@]}"; \
+	echo "$$page has the changes; edit and commit it, and tag that commit"
 
 .PHONY: licences
 licences: ## the licences of all modules that the binaries are linked with are allowed
