@@ -42,3 +42,20 @@ func TestWorkflowsPinActionsAndCallMakeTargets(t *testing.T) {
 		t.Errorf("%d workflows with %d actions and %d make targets were read", workflows, actions, targets)
 	}
 }
+
+// What .ci/run runs, no other job of the same workflow runs again.
+func TestNoTargetRunsTwiceForOneChange(t *testing.T) {
+	target := regexp.MustCompile(`(?m)^\s*(?:- run: )?make ([a-z][a-z-]*)`)
+	ran := map[string]string{}
+	for _, name := range []string{".ci/run", ".github/workflows/ci.yml"} {
+		for _, m := range target.FindAllStringSubmatch(string(read(t, name)), -1) {
+			if where, again := ran[m[1]]; again {
+				t.Errorf("%s runs make %s, which %s runs already", name, m[1], where)
+			}
+			ran[m[1]] = name
+		}
+	}
+	if len(ran) < 5 {
+		t.Errorf("%d targets were read: %v", len(ran), ran)
+	}
+}
