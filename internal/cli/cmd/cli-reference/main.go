@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command cli-reference writes what both programs say of themselves, --help of every command, into a folder: one
-// Markdown file for each. Files of commands that are gone are removed.
+// Markdown file for each. The flags that all commands of a program have are printed once, on the page of the program.
+// Files of commands that are gone are removed.
 package main
 
 //go:generate go run . ../../../../docs/cli
@@ -76,7 +77,12 @@ func (run program) writeCommand(ctx context.Context, dir string, command []strin
 		return err
 	}
 	var page strings.Builder
-	fmt.Fprintf(&page, "# %s\n\n```\n%s\n```\n", strings.Join(command, " "), strings.TrimRight(help, "\n"))
+	own, _, inherits := strings.Cut(help, "\nGlobal Flags:\n")
+	fmt.Fprintf(&page, "# %s\n\n```\n%s\n```\n", strings.Join(command, " "), strings.TrimRight(own, "\n"))
+	if inherits {
+		fmt.Fprintf(&page, "\nThe flags of the connection, such as `--kubeconfig` and `--context`, are those of [%s](%s.md).\n",
+			command[0], command[0])
+	}
 	names := below(help)
 	for i, name := range names {
 		if i == 0 {

@@ -38,3 +38,25 @@ func TestEveryCommandHasAPageAndOldPagesGo(t *testing.T) {
 		}
 	}
 }
+
+func TestFlagsOfAllCommandsArePrintedOnceAndLinked(t *testing.T) {
+	dir := t.TempDir()
+	if err := write(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob(filepath.Join(dir, "kube-migrator*.md"))
+	if err != nil || len(pages) < 2 {
+		t.Fatalf("%d pages: %v", len(pages), err)
+	}
+	for _, path := range pages {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := string(raw)
+		if program := filepath.Base(path) == "kube-migrator.md"; strings.Contains(page, "--kubeconfig string") != program ||
+			strings.Contains(page, "[kube-migrator](kube-migrator.md)") == program {
+			t.Errorf("%s must have the flags of the connection (%t) or else a link to them:\n%s", path, program, page)
+		}
+	}
+}
