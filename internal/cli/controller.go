@@ -74,7 +74,7 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 	flags.StringVarP(&o.Namespace, "namespace", "n", "kube-migrator",
 		"Namespace of the installation: Jobs, checkpoints and the Lease")
 	arg.Word(flags, &f.workers, "workers", workersAsJobs,
-		"Where migrations run. jobs: in Jobs; in-process: in this process, for clusters without spare nodes",
+		"Where migrations run. jobs: in Jobs; in-process: in this process, for a controller outside of the cluster",
 		workersAsJobs, workersInProcess)
 	flags.StringVar(&o.WorkerImage, "worker-image", "", "Image of the Jobs' pods")
 	flags.StringVar(&o.WorkerImagePullPolicy, "worker-image-pull-policy", "IfNotPresent",

@@ -43,11 +43,6 @@ func (i *installer) checkUnguarded() {
 		i.policies() != 0 {
 		t.Errorf("the flag is not remembered: %s", notes)
 	}
-	_, problem := i.run(exit.Error, "install", "--wait=false", "--guard", "--workers=in-process")
-	if !strings.Contains(problem, "the guard needs workers of their own: use --workers=jobs, or --guard=false") {
-		t.Errorf("stderr %q", problem)
-	}
-
 	_, notes = i.run(exit.Done, "install", "--wait=false", "--forget-flags=guard")
 	if i.policies() != all || strings.Contains(notes, "there is no guard") ||
 		!strings.Contains(notes, "kube-migrator migrate --all --include='*admissionpolic*'") {

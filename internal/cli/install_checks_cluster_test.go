@@ -133,7 +133,8 @@ func (i *installer) checkEscalation() {
 	i.eventually("the operator may patch roles", func() bool {
 		return i.may(operator, "patch", "rbac.authorization.k8s.io", "clusterroles", "")
 	})
-	_, problem := i.runAs(kubeconfig, exit.Error, "install", "--wait=false", "--exclude=secrets")
+	_, problem := i.runAs(kubeconfig, exit.Error, "install", "--wait=false", "--exclude=secrets",
+		"--forget-flags=include")
 	if want := "error: forbidden: to grant the permissions of the roles you need all of them, or the verb escalate on " +
 		"clusterroles.rbac.authorization.k8s.io and roles.rbac.authorization.k8s.io\n" +
 		"Try: kubectl auth can-i escalate clusterroles.rbac.authorization.k8s.io\n"; !strings.HasSuffix(problem, want) {

@@ -139,7 +139,6 @@ func TestInstallOnARealCluster(t *testing.T) {
 		{"without the guard nothing of it is left, and the roles are for everything", (*installer).checkUnguarded},
 		{"who may not impersonate the worker is told that the guard is not verified", (*installer).checkUnverified},
 		{"a narrower include takes permissions away", (*installer).checkNarrowerInclude},
-		{"sweeps in the controller need the worker's permissions", (*installer).checkInProcess},
 		{"no one can grant what they do not have", (*installer).checkEscalation},
 	} {
 		t.Run(step.name, func(t *testing.T) {

@@ -60,9 +60,6 @@ func (f *installFlags) add(all *pflag.FlagSet) {
 		"Always", "IfNotPresent", "Never")
 	arg.Number(flags, &f.options.Replicas, "replicas", install.DefaultReplicas,
 		arg.Within[int32]{Least: 1, Unit: "replicas"}, "Replicas of the controller; one of them is active")
-	arg.Word(flags, &f.options.Workers, "workers", install.Jobs,
-		"Where migrations run. jobs: in a Job, one after the other; in-process: in the controller, which then has the "+
-			"permissions of the workers", install.Jobs, install.InProcess)
 	flags.BoolVar(&f.trigger, "auto-trigger", true,
 		"Let the controller request a migration if a resource may be stored in more than its current version; "+
 			"false: only record that")
@@ -73,7 +70,7 @@ func (f *installFlags) add(all *pflag.FlagSet) {
 		install.BootstrapAll, install.BootstrapNone)
 	flags.BoolVar(&f.options.Guard, "guard", true,
 		"Install admission policies that keep the workers from changing anything. Default: true if the API server "+
-			"serves ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1 and workers are jobs")
+			"serves ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1")
 	flags.StringSliceVar(&f.options.Include, "include", nil,
 		"Resources that may be migrated: a pattern of full names, such as '*.demo.example.com' (default: all, "+
 			"also those that are added later)")
@@ -140,9 +137,6 @@ func (f *installFlags) complete(command *cobra.Command) (install.Options, error)
 		}
 	})
 	o = o.Complete()
-	if o.Workers != install.Jobs && !command.Flags().Changed("guard") {
-		o.Guard = false
-	}
 	if err := o.Check(); err != nil {
 		return refused(err)
 	}
@@ -183,8 +177,6 @@ func (env *environment) guarded(
 		return false, nil
 	}
 	switch {
-	case !o.Guard && o.Workers != install.Jobs:
-		return warn("with --workers=" + string(o.Workers) + " there is no guard")
 	case !o.Guard:
 		return warn("with --guard=false there is no guard")
 	case f.export && slices.Contains(f.forget, forgetAll) && chosen:

@@ -184,12 +184,3 @@ func (i *installer) checkNarrowerInclude() {
 	// where Leases and EndpointSlices are included, nothing would show whether the agreement may read them
 	i.sweepAsWorker("Widget", schema.GroupResource{Group: "demo.example.com", Resource: "widgets"})
 }
-
-// checkInProcess expects that a controller that sweeps in its own process gets the permissions of a worker.
-func (i *installer) checkInProcess() {
-	i.t.Helper()
-	i.run(exit.Done, "install", "--wait=false", "--workers=in-process", "--forget-flags=include")
-	controller := i.clientAs("kube-migrator-controller")
-	i.eventually("the controller may patch widgets",
-		func() bool { return i.may(controller, "patch", "demo.example.com", "widgets", "") })
-}

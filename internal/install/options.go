@@ -84,17 +84,6 @@ const (
 	controllers = nameLabel + "=" + Name + "," + componentLabel + "=" + componentController
 )
 
-// Workers says where sweeps run.
-type Workers string
-
-// The values of Workers.
-const (
-	// Jobs runs sweeps in Jobs, one after the other, with the permissions of the worker.
-	Jobs Workers = "jobs"
-	// InProcess runs sweeps in the controller, which then also has the worker's permissions.
-	InProcess Workers = "in-process"
-)
-
 // Bootstrap says what the controller requests when it starts.
 type Bootstrap string
 
@@ -120,8 +109,6 @@ type Options struct {
 	ImagePullPolicy string
 	// Replicas is the number of replicas of the controller, of which one is active. Default: 2.
 	Replicas int32
-	// Workers is where sweeps run. Default: Jobs.
-	Workers Workers
 	// RecordOnly makes the controller keep StorageStates and request no migration by itself.
 	RecordOnly bool
 	// DiscoveryPeriod is how often the controller asks all API servers what they store while nothing changes. 0 means
@@ -134,8 +121,8 @@ type Options struct {
 	Include, Exclude []string
 	// Flags are the flags that the user gave: the text of their values by name. The next installation starts from them.
 	Flags map[string]string
-	// Guard installs admission policies that keep the worker from changing anything. It needs Workers: Jobs, and API
-	// servers that serve ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1 (Guardable). Default: no guard.
+	// Guard installs admission policies that keep the worker from changing anything. It needs API servers that serve
+	// ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1 (Guardable). Default: no guard.
 	Guard bool
 	// MinEvidence is the weakest evidence that proves anything. Default: migrate.Observed.
 	MinEvidence migrate.Evidence
@@ -170,9 +157,6 @@ func (o Options) Complete() Options {
 	}
 	if o.Replicas == 0 {
 		o.Replicas = DefaultReplicas
-	}
-	if o.Workers == "" {
-		o.Workers = Jobs
 	}
 	if o.Bootstrap == "" {
 		o.Bootstrap = BootstrapAll
@@ -226,10 +210,6 @@ func (o Options) Check() error {
 		return invalid("image-pull-policy", o.ImagePullPolicy, "Always, IfNotPresent or Never")
 	case o.Replicas < 1:
 		return invalid("replicas", o.Replicas, "1 or more replicas")
-	case o.Workers != Jobs && o.Workers != InProcess:
-		return invalid("workers", o.Workers, "jobs or in-process")
-	case o.Guard && o.Workers != Jobs:
-		return fmt.Errorf("the guard needs workers of their own: use --workers=jobs, or --guard=false")
 	case o.Bootstrap != BootstrapAll && o.Bootstrap != BootstrapNone:
 		return invalid("bootstrap", o.Bootstrap, "all or none")
 	case o.DiscoveryPeriod != 0 && o.DiscoveryPeriod < time.Second:
@@ -264,7 +244,7 @@ func (o Options) arguments() []string {
 	arguments := []string{
 		"controller",
 		"--namespace=" + o.Namespace,
-		"--workers=" + string(o.Workers),
+		"--workers=jobs",
 		"--worker-image=" + o.Image,
 		"--worker-image-pull-policy=" + o.ImagePullPolicy,
 		"--worker-service-account=" + WorkerAccount,

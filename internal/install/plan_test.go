@@ -66,8 +66,7 @@ func TestTheManifestsAreThoseOfTheGoldenFile(t *testing.T) {
 }
 
 func TestNoRuleHasAWildcardWhereResourcesAreIncludedAndNoneRaisesItself(t *testing.T) {
-	for _, options := range []Options{{Workers: Jobs, Exclude: []string{"secrets"}},
-		{Workers: InProcess, Include: []string{"widgets.*"}}} {
+	for _, options := range []Options{{Exclude: []string{"secrets"}}, {Include: []string{"widgets.*"}}} {
 		for _, o := range planOf(t, options, widgets) {
 			if !strings.HasSuffix(o.GetKind(), "Role") {
 				continue
@@ -199,34 +198,36 @@ func TestWithoutTheGuardAWorkerMayGetListAndPatchEverythingAndTheControllerReads
 	}
 }
 
-func TestTheAccountThatRunsSweepsIsBoundToTheWorkersRole(t *testing.T) {
-	for workers, account := range map[Workers]string{Jobs: WorkerAccount, InProcess: ControllerAccount} {
-		for _, o := range planOf(t, Options{Workers: workers}, widgets) {
-			if o.GetKind() != "ClusterRoleBinding" || o.GetName() != WorkerAccount {
-				continue
-			}
-			subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
-			if len(subjects) != 1 || subjects[0].(map[string]any)["name"] != account {
-				t.Errorf("with --workers=%s the subjects are %v, want %s alone", workers, subjects, account)
-			}
+func TestTheWorkersAccountAloneIsBoundToTheRolesThatRewrite(t *testing.T) {
+	bound := 0
+	for _, o := range planOf(t, Options{Guard: true}, widgets) {
+		role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
+		if o.GetKind() != "ClusterRoleBinding" || !slices.Contains([]string{WorkerAccount, laterRole, versionsRole}, role) {
+			continue
 		}
+		bound++
+		subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
+		if len(subjects) != 1 || subjects[0].(map[string]any)["name"] != WorkerAccount {
+			t.Errorf("the subjects of %s are %v, want %s alone", o.GetName(), subjects, WorkerAccount)
+		}
+	}
+	if bound != 3 {
+		t.Errorf("%d bindings, want 3", bound)
 	}
 }
 
 // The controller gives workers their runs, and ends the runs whose workers no longer report.
 func TestTheControllerUpdatesConfigMapsInItsNamespaceAlone(t *testing.T) {
-	for _, workers := range []Workers{Jobs, InProcess} {
-		plan := planOf(t, Options{Workers: workers}, widgets)
-		updates := func(r rbacv1.PolicyRule) bool {
-			return slices.Contains(r.Resources, "configmaps") &&
-				(slices.Contains(r.Verbs, "update") || slices.Contains(r.Verbs, "patch"))
-		}
-		if !slices.ContainsFunc(rulesOf(t, plan, DefaultNamespace, ControllerAccount), updates) {
-			t.Errorf("with --workers=%s the controller may not update ConfigMaps in its namespace", workers)
-		}
-		if slices.ContainsFunc(rulesOf(t, plan, "", ControllerAccount), updates) {
-			t.Errorf("with --workers=%s the controller may update ConfigMaps everywhere", workers)
-		}
+	plan := planOf(t, Options{}, widgets)
+	updates := func(r rbacv1.PolicyRule) bool {
+		return slices.Contains(r.Resources, "configmaps") &&
+			(slices.Contains(r.Verbs, "update") || slices.Contains(r.Verbs, "patch"))
+	}
+	if !slices.ContainsFunc(rulesOf(t, plan, DefaultNamespace, ControllerAccount), updates) {
+		t.Error("the controller may not update ConfigMaps in its namespace")
+	}
+	if slices.ContainsFunc(rulesOf(t, plan, "", ControllerAccount), updates) {
+		t.Error("the controller may update ConfigMaps everywhere")
 	}
 }
 
@@ -324,19 +325,18 @@ func TestTheControllerIsToldTheBoundsOfTheLoad(t *testing.T) {
 
 func TestOptionsThatCannotBeMeantAreRefused(t *testing.T) {
 	for problem, change := range map[string]func(*Options){
-		"for --namespace: use a DNS label": func(o *Options) { o.Namespace = "Not_A_Name" },
-		"holds the cluster's own":          func(o *Options) { o.Namespace = "kube-system" },
-		"for --image: use":                 func(o *Options) { o.Image = "not an image" },
-		"value \"\" for --image: use":      func(o *Options) { o.Image = "" },
-		"for --image-pull-policy: use":     func(o *Options) { o.ImagePullPolicy = "Sometimes" },
-		"for --replicas: use":              func(o *Options) { o.Replicas = -1 },
-		"for --workers: use":               func(o *Options) { o.Workers = "threads" },
-		"for --discovery-period: use":      func(o *Options) { o.DiscoveryPeriod = 1 },
-		"for --bootstrap: use":             func(o *Options) { o.Bootstrap = "some" },
-		"for --settle-time: use":           func(o *Options) { o.SettleTime = -1 },
-		"for --shutdown-delay: use":        func(o *Options) { o.ShutdownDelay = -1 },
-		"for --max-rate: use":              func(o *Options) { o.Pace.MaxObjectsPerSecond = 100001 },
-		"for --max-in-flight: use":         func(o *Options) { o.Pace.MaxInFlight = -1 },
+		"for --namespace: use a DNS label":                             func(o *Options) { o.Namespace = "Not_A_Name" },
+		"holds the cluster's own":                                      func(o *Options) { o.Namespace = "kube-system" },
+		"for --image: use":                                             func(o *Options) { o.Image = "not an image" },
+		"value \"\" for --image: use":                                  func(o *Options) { o.Image = "" },
+		"for --image-pull-policy: use":                                 func(o *Options) { o.ImagePullPolicy = "Sometimes" },
+		"for --replicas: use":                                          func(o *Options) { o.Replicas = -1 },
+		"for --discovery-period: use":                                  func(o *Options) { o.DiscoveryPeriod = 1 },
+		"for --bootstrap: use":                                         func(o *Options) { o.Bootstrap = "some" },
+		"for --settle-time: use":                                       func(o *Options) { o.SettleTime = -1 },
+		"for --shutdown-delay: use":                                    func(o *Options) { o.ShutdownDelay = -1 },
+		"for --max-rate: use":                                          func(o *Options) { o.Pace.MaxObjectsPerSecond = 100001 },
+		"for --max-in-flight: use":                                     func(o *Options) { o.Pace.MaxInFlight = -1 },
 		"for --max-bandwidth: use 0 to 1000000000000 bytes per second": func(o *Options) { o.Pace.MaxBytesPerSecond = -1 },
 		"for --max-concurrent-migrations: use":                         func(o *Options) { o.MaxConcurrentMigrations = -1 },
 		"\"Ops\" for --metrics-from-namespace: use names":              func(o *Options) { o.MetricsFromNamespaces = []string{"a", "Ops"} },
@@ -347,7 +347,6 @@ func TestOptionsThatCannotBeMeantAreRefused(t *testing.T) {
 				"10.0.0.1"}
 		},
 		"\"10.0.0.0/8:0\" for --egress-to: use blocks": func(o *Options) { o.EgressTo = []string{"10.0.0.0/8:0"} },
-		"the guard needs workers of their own":         func(o *Options) { o.Guard, o.Workers = true, InProcess },
 	} {
 		o := Options{Image: "kube-migrator:v1"}
 		o = o.Complete()

@@ -199,10 +199,6 @@ var metricsRules = []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, V
 // roles returns all roles and their bindings, except versionsRole.
 func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Object {
 	controller, worker := o.account(ControllerAccount), o.account(WorkerAccount)
-	sweeps := worker // the account that runs sweeps
-	if o.Workers == InProcess {
-		sweeps = controller
-	}
 	clusterRole := func(component, name string, rules []rbacv1.PolicyRule) runtime.Object {
 		return &rbacv1.ClusterRole{ObjectMeta: meta(component, "", name), Rules: rules}
 	}
@@ -227,8 +223,8 @@ func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Ob
 		},
 		"ClusterRoleBinding": {
 			clusterBinding(componentController, ControllerAccount, controller),
-			clusterBinding(componentWorker, WorkerAccount, sweeps),
-			clusterBinding(componentWorker, laterRole, sweeps),
+			clusterBinding(componentWorker, WorkerAccount, worker),
+			clusterBinding(componentWorker, laterRole, worker),
 		},
 		"Role": {
 			role(componentController, o.Namespace, ControllerAccount, controllerNamespaceRules()...),

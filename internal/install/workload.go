@@ -174,12 +174,8 @@ func priorityLevel() *flowcontrolv1.PriorityLevelConfiguration {
 
 // flowSchema assigns the requests of sweeps to the priority level. It matches after the API server's own schemas for
 // leader election, nodes and kube-system, and before the one for all ServiceAccounts. It matches only the verbs of a
-// sweep, because a controller that sweeps must not wait behind its own sweep to renew its Lease.
+// sweep, because the writes of a worker's reports must not wait behind its own sweep.
 func (o Options) flowSchema() *flowcontrolv1.FlowSchema {
-	account := WorkerAccount
-	if o.Workers == InProcess {
-		account = ControllerAccount
-	}
 	return &flowcontrolv1.FlowSchema{
 		ObjectMeta: meta(componentInstall, "", Name),
 		Spec: flowcontrolv1.FlowSchemaSpec{
@@ -191,7 +187,7 @@ func (o Options) flowSchema() *flowcontrolv1.FlowSchema {
 			Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
 				Subjects: []flowcontrolv1.Subject{{
 					Kind:           flowcontrolv1.SubjectKindServiceAccount,
-					ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: o.Namespace, Name: account},
+					ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: o.Namespace, Name: WorkerAccount},
 				}},
 				ResourceRules: []flowcontrolv1.ResourcePolicyRule{{
 					Verbs: []string{"get", "list", "patch"}, APIGroups: []string{flowcontrolv1.APIGroupAll},

@@ -193,14 +193,6 @@ egressTo: ["10.0.0.0/8", "192.0.2.0/28:6443", "2001:db8::/64", "2001:db8:1::/64:
 			"guard: false" + included,
 			func(o *install.Options) { o.Guard, o.Include = false, include },
 		},
-		"with sweeps in the controller": {
-			"workers: in-process",
-			func(o *install.Options) { o.Guard, o.Workers = false, install.InProcess },
-		},
-		"with sweeps in the controller and the resources of a list": {
-			"workers: in-process" + included,
-			func(o *install.Options) { o.Guard, o.Workers, o.Include = false, install.InProcess, include },
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -249,7 +241,6 @@ var valueOf = map[string]string{
 	"Image":                   "image",
 	"ImagePullPolicy":         "imagePullPolicy",
 	"Replicas":                "replicas",
-	"Workers":                 "workers",
 	"RecordOnly":              "autoTrigger",
 	"DiscoveryPeriod":         "discoveryPeriod",
 	"Bootstrap":               "bootstrap",

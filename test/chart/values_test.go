@@ -26,7 +26,7 @@ func TestWrongValuesAreRefusedWithTheirName(t *testing.T) {
 		"crds: {enable: false}":                       "additional properties 'enable' not allowed",
 		"replicas: 0":                                 "at '/replicas': minimum: got 0, want 1",
 		"replicas: many":                              "at '/replicas': got string, want integer",
-		"workers: both":                               "at '/workers': value must be one of 'jobs', 'in-process'",
+		"workers: in-process":                         "additional properties 'workers' not allowed",
 		"guard: \"yes\"":                              "at '/guard': got string, want boolean",
 		"bootstrap: some":                             "at '/bootstrap': value must be one of 'all', 'none'",
 		"imagePullPolicy: Sometimes":                  "at '/imagePullPolicy': value must be one of",

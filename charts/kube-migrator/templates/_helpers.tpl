@@ -7,7 +7,7 @@ both. */ -}}
 
 {{- /* What decides which objects and rules there are. */ -}}
 {{- define "kube-migrator.mode" -}}
-{{- if eq .Values.workers "in-process" }}in-process{{ else if .Values.guard }}guarded{{ else }}unguarded{{ end }}
+{{- if .Values.guard }}guarded{{ else }}unguarded{{ end }}
 {{- if .Values.include }}-include{{ end }}
 {{- end -}}
 
@@ -29,7 +29,7 @@ both. */ -}}
 {{- define "kube-migrator.arguments" -}}
 - controller
 - --namespace={{ .Release.Namespace }}
-- --workers={{ .Values.workers }}
+- --workers=jobs
 - --worker-image={{ include "kube-migrator.image" . }}
 - --worker-image-pull-policy={{ .Values.imagePullPolicy }}
 - --worker-service-account=kube-migrator-worker

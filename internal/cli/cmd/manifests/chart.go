@@ -39,8 +39,6 @@ var modes = []struct {
 	{"guarded-include", install.Options{Guard: true, Include: included}},
 	{"unguarded", install.Options{}},
 	{"unguarded-include", install.Options{Include: included}},
-	{"in-process", install.Options{Workers: install.InProcess}},
-	{"in-process-include", install.Options{Workers: install.InProcess, Include: included}},
 }
 
 var included = []string{resourceMark + "." + groupMark}
