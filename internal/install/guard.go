@@ -13,6 +13,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
 	"github.com/kube-migrator/kube-migrator/internal/install/grant"
+	"github.com/kube-migrator/kube-migrator/internal/worker"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -154,9 +155,8 @@ func (o Options) status() *admissionregistrationv1.ValidatingAdmissionPolicy {
 func (o Options) jobs() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	const pod = "object.spec.template.spec"
 	var arguments []string
-	for _, flag := range []string{"--namespace=", "--roster=", "--min-evidence=",
-		"--settle-time=", "--shutdown-delay="} {
-		arguments = append(arguments, "a.startsWith('"+flag+"')")
+	for _, flag := range worker.FlagNames() {
+		arguments = append(arguments, "a.startsWith('--"+flag+"=')")
 	}
 	unset := func(fields ...string) string {
 		var each []string
@@ -174,8 +174,8 @@ func (o Options) jobs() *admissionregistrationv1.ValidatingAdmissionPolicy {
 		empty(pod+".initContainers"), empty(pod+".volumes"),
 		"size("+pod+".containers) == 1", is(c+".image", o.Image), empty(c+".command"),
 		empty(c+".volumeMounts"), empty(c+".envFrom"),
-		"has("+c+".args) && size("+c+".args) > 0 && "+c+".args[0] == 'worker'",
-		c+".args.all(a, a == 'worker' || "+strings.Join(arguments, " || ")+")",
+		"has("+c+".args) && size("+c+".args) > 0 && "+is(c+".args[0]", worker.Command),
+		c+".args.all(a, "+is("a", worker.Command)+" || "+strings.Join(arguments, " || ")+")",
 		"(!has("+c+".env) || "+c+".env.all(e, e.name == 'GOMEMLIMIT'))",
 		// these run commands
 		"!has("+c+".lifecycle) && !has("+c+".livenessProbe) && !has("+c+".readinessProbe) && !has("+c+".startupProbe)",

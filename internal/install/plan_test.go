@@ -4,6 +4,7 @@
 package install
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/worker"
 )
 
 var widgets = schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}
@@ -173,6 +175,18 @@ func TestEachPolicyOfTheGuardIsBoundAndRefusesWhatItCannotDecide(t *testing.T) {
 		if strings.HasPrefix(o.GetKind(), "ValidatingAdmission") {
 			t.Errorf("without the guard there is %s %s", o.GetKind(), o.GetName())
 		}
+	}
+}
+
+// internal/controller/migration and internal/cli compare Jobs and the worker's command with the same list.
+func TestTheGuardAdmitsTheFlagsOfAWorkerAndNoOthers(t *testing.T) {
+	expression := Options{}.Complete().jobs().Spec.Validations[0].Expression
+	var admitted []string
+	for _, m := range regexp.MustCompile(`a\.startsWith\('--([a-z-]+)='\)`).FindAllStringSubmatch(expression, -1) {
+		admitted = append(admitted, m[1])
+	}
+	if diff := cmp.Diff(worker.FlagNames(), admitted); diff != "" {
+		t.Errorf("flags (-of a worker +admitted):\n%s", diff)
 	}
 }
 

@@ -170,7 +170,7 @@ var allowed = map[string][]string{
 	"internal/install": {
 		"api/v1alpha1", "config", "internal/access", "internal/agreement", "internal/apipath",
 		"internal/apiserver", "internal/crd", "internal/install/discovery", "internal/install/grant", "internal/inventory",
-		"internal/pace", "migrate",
+		"internal/pace", "internal/worker", "migrate",
 	},
 	"internal/install/discovery": {"internal/apiserver"},
 	"internal/install/grant":     {"internal/inventory", "migrate"},

@@ -20,16 +20,14 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/worker"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// inProcess carries out runs in this process: for clusters without spare nodes, and for tests. A run is the ConfigMap
-// of its checkpoint, which the migration owns.
+// inProcess carries out runs in this process: for a controller outside of the cluster, and for tests. A run is the
+// ConfigMap of its checkpoint, which the migration owns.
 type inProcess struct {
 	store
-	config   *rest.Config
-	evidence migrate.Evidence
-	log      *slog.Logger
+	config *rest.Config
+	log    *slog.Logger
 	// ended is called when a worker has ended, so that a pass looks at its run.
 	ended func()
 
@@ -134,7 +132,7 @@ func (p *inProcess) start(ctx context.Context, m *v1alpha1.StorageVersionMigrati
 func (p *inProcess) work(ctx context.Context, w *inProcessWorker, r run) {
 	err := worker.Run(ctx, worker.Options{
 		Config: p.config, Migration: r.migration, UID: r.uid, Generation: r.generation, Attempt: r.attempt,
-		Namespace: p.namespace, ConfigMap: r.name, MinEvidence: p.evidence, SettleTime: p.settleTime,
+		Namespace: p.namespace, ConfigMap: r.name, MinEvidence: p.minEvidence, SettleTime: p.settleTime,
 		ShutdownDelay: p.shutdownDelay,
 		Stop:          w.stop, Logger: p.log,
 	})

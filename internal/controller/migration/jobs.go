@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -313,19 +312,16 @@ func (j *jobs) metadata(name string) metav1.ObjectMeta {
 	}
 }
 
-// settings returns the settings of a worker that apply to all its runs. A worker with other settings gets no further
-// run.
-func (j *jobs) settings() string {
-	return strings.Join([]string{
-		"--min-evidence=" + strings.ToLower(j.minEvidence), "--settle-time=" + j.settleTime.String(),
-		"--shutdown-delay=" + j.shutdownDelay.String(),
-	}, " ")
+// arguments returns the arguments of the worker that reads a roster.
+func (j *jobs) arguments(roster string) worker.Arguments {
+	return worker.Arguments{Namespace: j.namespace, Roster: roster, MinEvidence: j.minEvidence,
+		SettleTime: j.settleTime, ShutdownDelay: j.shutdownDelay}
 }
+
+func (j *jobs) settings() string { return j.arguments("").Settings() }
 
 // job returns a Job: one pod at a time, restarted until its worker closes the roster. No migration owns it.
 func (j *jobs) job(name string) *batchv1.Job {
-	args := append([]string{"worker", "--namespace=" + j.namespace, "--roster=" + rosterOf(name)},
-		strings.Fields(j.settings())...)
 	meta := j.metadata(name)
 	meta.Annotations = map[string]string{workerAnnotation: j.worker(), settingsAnnotation: j.settings()}
 	// With any way of deleting it, the Job exists until its pods are gone (I8).
@@ -344,7 +340,7 @@ func (j *jobs) job(name string) *batchv1.Job {
 			TTLSecondsAfterFinished: new(int32(3600)),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels, Annotations: meta.Annotations},
-				Spec:       j.pod(args),
+				Spec:       j.pod(j.arguments(rosterOf(name)).CommandLine()),
 			},
 		},
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/worker"
+	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // The labels and annotations of a checkpoint's ConfigMap that identify its run.
@@ -224,7 +225,7 @@ func inOrder(own []run) []run {
 // workerSettings are the settings of every worker.
 type workerSettings struct {
 	namespace   string
-	minEvidence string
+	minEvidence migrate.Evidence
 	settleTime  time.Duration
 	// shutdownDelay is that of agreement.Options.
 	shutdownDelay time.Duration

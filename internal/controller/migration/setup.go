@@ -300,7 +300,7 @@ func add(ctx context.Context, m manager.Manager, config *rest.Config, o Options)
 // runsOf returns what carries out runs.
 func runsOf(m manager.Manager, config *rest.Config, o Options, ended func()) (runs, error) {
 	s := store{
-		workerSettings: workerSettings{namespace: o.Namespace, minEvidence: o.MinEvidence.String(),
+		workerSettings: workerSettings{namespace: o.Namespace, minEvidence: o.MinEvidence,
 			settleTime: o.SettleTime, shutdownDelay: o.ShutdownDelay},
 		client: m.GetClient(), live: m.GetAPIReader(), log: o.Logger,
 	}
@@ -308,7 +308,7 @@ func runsOf(m manager.Manager, config *rest.Config, o Options, ended func()) (ru
 		return &jobs{store: s, image: o.WorkerImage, imagePullPolicy: corev1.PullPolicy(o.WorkerImagePullPolicy),
 			serviceAccount: o.WorkerServiceAccount}, nil
 	}
-	p := &inProcess{store: s, config: config, evidence: o.MinEvidence, log: o.Logger, ended: ended,
+	p := &inProcess{store: s, config: config, log: o.Logger, ended: ended,
 		workers: map[string]*inProcessWorker{}}
 	return p, m.Add(p)
 }

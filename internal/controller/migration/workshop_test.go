@@ -16,6 +16,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/internal/worker"
+	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // workshop has the Jobs of runs on a real API server. No kubelet is here: the test is the worker.
@@ -35,7 +36,7 @@ func newWorkshop(t *testing.T) *workshop {
 		t.Fatal(err)
 	}
 	s := store{
-		workerSettings: workerSettings{namespace: "default", minEvidence: "Observed", settleTime: time.Minute},
+		workerSettings: workerSettings{namespace: "default", minEvidence: migrate.Observed, settleTime: time.Minute},
 		client:         c, live: c, log: slog.New(slog.DiscardHandler),
 	}
 	return &workshop{T: t, jobs: &jobs{store: s, image: "example.com/none", serviceAccount: "default"}}
