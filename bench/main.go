@@ -109,7 +109,7 @@ func run(ctx context.Context, args []string) error {
 		begin := time.Now()
 		r := &report.Report{
 			Scenario: s.Name, Title: s.Title, Time: begin.UTC(), Machine: machine(ctx), Rounds: o.rounds, Quick: o.quick,
-			Versions: map[string]string{"kube-migrator": version, "Kubernetes": string(testbed.V137)},
+			Versions: map[string]string{"kube-migrator": version, "Kubernetes": string(testbed.Newest)},
 		}
 		b := &scenario.Bench{Report: r, Workshop: workshop, Rounds: o.rounds, Quick: o.quick, Million: o.million,
 			Progress: os.Stderr, RunTimeout: o.runTimeout}

@@ -39,7 +39,7 @@ const registry = "/registry"
 // etcd and from a snapshot that has been saved before; and etcdctl, whose output is decoded by the Go types of
 // Kubernetes, or by no one, which is a bound for everything that could read it.
 func (w *Workshop) Auditors(ctx context.Context) ([]Contestant, error) {
-	etcdctl, err := testbed.Binary(ctx, testbed.V137, "etcdctl", w.progress)
+	etcdctl, err := testbed.Binary(ctx, testbed.Newest, "etcdctl", w.progress)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (w *Workshop) Auditors(ctx context.Context) ([]Contestant, error) {
 
 // SaveSnapshot saves the snapshot that one of the Auditors reads.
 func (w *Workshop) SaveSnapshot(ctx context.Context, r Run) error {
-	etcdctl, err := testbed.Binary(ctx, testbed.V137, "etcdctl", w.progress)
+	etcdctl, err := testbed.Binary(ctx, testbed.Newest, "etcdctl", w.progress)
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func (w *Workshop) Killed(flags ...string) Contestant {
 
 // ByKubectl is what people do by hand: every object is read and replaced by itself.
 func (w *Workshop) ByKubectl(ctx context.Context) (Contestant, error) {
-	kubectl, err := testbed.Binary(ctx, testbed.V137, "kubectl", w.progress)
+	kubectl, err := testbed.Binary(ctx, testbed.Newest, "kubectl", w.progress)
 	if err != nil {
 		return Contestant{}, err
 	}

@@ -86,7 +86,7 @@ func (w *Workshop) Controller() Installed {
 
 // InTreeController is Kubernetes' own controller, which gets one StorageVersionMigration for each resource.
 func (w *Workshop) InTreeController(ctx context.Context) (Installed, error) {
-	binary, err := testbed.Binary(ctx, testbed.V137, "kube-controller-manager", w.progress)
+	binary, err := testbed.Binary(ctx, testbed.Newest, "kube-controller-manager", w.progress)
 	if err != nil {
 		return Installed{}, err
 	}

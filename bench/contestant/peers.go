@@ -77,7 +77,7 @@ func (a answer) finished() (bool, error) {
 // InTreeMigrator is the StorageVersionMigration of Kubernetes itself: its controller in kube-controller-manager, with
 // the garbage collector whose cache it reads, and without its limit on requests.
 func (w *Workshop) InTreeMigrator(ctx context.Context) (Contestant, error) {
-	binary, err := testbed.Binary(ctx, testbed.V137, "kube-controller-manager", w.progress)
+	binary, err := testbed.Binary(ctx, testbed.Newest, "kube-controller-manager", w.progress)
 	if err != nil {
 		return Contestant{}, err
 	}

@@ -65,7 +65,7 @@ func (i *installer) checkUnknownPattern() {
 // checkExport expects that kubectl applies from --export what install applies.
 func (i *installer) checkExport() {
 	i.t.Helper()
-	kubectl, err := testbed.Binary(i.t.Context(), testbed.V137, "kubectl", os.Stderr)
+	kubectl, err := testbed.Binary(i.t.Context(), testbed.Newest, "kubectl", os.Stderr)
 	if err != nil {
 		i.t.Fatal(err)
 	}

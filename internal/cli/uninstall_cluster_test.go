@@ -171,7 +171,7 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 func (i *installer) startControllerManager() {
 	t := i.t
 	t.Helper()
-	binary, err := testbed.Binary(t.Context(), testbed.V137, "kube-controller-manager", os.Stderr)
+	binary, err := testbed.Binary(t.Context(), testbed.Newest, "kube-controller-manager", os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}

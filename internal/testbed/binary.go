@@ -38,6 +38,9 @@ const (
 	V130 Release = "v1.30.14"
 )
 
+// Newest is the release of clusters that choose none. It pins all commands.
+const Newest = V137
+
 // The versions of other programs that the repository pins: each has a go.mod of its own, in testbed/helm and
 // testbed/prometheus.
 const (
@@ -50,12 +53,12 @@ func Releases() []Release {
 	return []Release{V130, V131, V132, V133, V134, V135, V136, V137}
 }
 
-// Etcd returns the release whose etcd a cluster of this release runs on: its own, or that of V137 where it pins
+// Etcd returns the release whose etcd a cluster of this release runs on: its own, or that of Newest where it pins
 // kube-apiserver alone.
 func (r Release) Etcd() Release {
 	switch r {
 	case V130, V131, V132, V133, V134, V135:
-		return V137
+		return Newest
 	case V136, V137, Helm, Prometheus:
 	}
 	return r

@@ -49,7 +49,7 @@ func TestBinaryIsBuiltOnceForAllWhoAskAtTheSameTime(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range progress {
 		all.Go(func() {
-			path, err := Binary(t.Context(), V137, "etcd", &progress[i])
+			path, err := Binary(t.Context(), Newest, "etcd", &progress[i])
 			if err != nil {
 				t.Error(err)
 				return
@@ -92,7 +92,7 @@ func TestBinaryIsRebuiltWhenThePinnedModulesChange(t *testing.T) {
 	} {
 		step.change()
 		var progress bytes.Buffer
-		if _, err := Binary(t.Context(), V137, "etcd", &progress); err != nil {
+		if _, err := Binary(t.Context(), Newest, "etcd", &progress); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
 		if rebuilt := progress.Len() > 0; rebuilt != step.rebuilt {
@@ -103,7 +103,7 @@ func TestBinaryIsRebuiltWhenThePinnedModulesChange(t *testing.T) {
 
 func TestBinaryThatDoesNotCompileShowsTheCompilersWords(t *testing.T) {
 	fakeRepository(t, "package main\n\nfunc main() { nonsense() }\n")
-	_, err := Binary(t.Context(), V137, "etcd", &bytes.Buffer{})
+	_, err := Binary(t.Context(), Newest, "etcd", &bytes.Buffer{})
 	if err == nil || !strings.Contains(err.Error(), "undefined: nonsense") {
 		t.Errorf("error is %v, want the compiler's", err)
 	}
@@ -116,7 +116,7 @@ func TestBinarySaysHowFarItsBuildIs(t *testing.T) {
 	t.Cleanup(func() { sayEvery = before })
 	fakeRepository(t, helloProgram)
 	var progress bytes.Buffer
-	if _, err := Binary(t.Context(), V137, "etcd", &progress); err != nil {
+	if _, err := Binary(t.Context(), Newest, "etcd", &progress); err != nil {
 		t.Fatal(err)
 	}
 	if lines := strings.Split(progress.String(), "\n"); len(lines) < 4 ||

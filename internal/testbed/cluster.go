@@ -44,10 +44,10 @@ const Admin = "admin"
 // keepEnv keeps the folder of a cluster whose test failed, so that its logs and data can be inspected.
 const keepEnv = "KUBE_MIGRATOR_TESTBED_KEEP"
 
-// Options describe a cluster. The zero value is one API server of release V137.
+// Options describe a cluster. The zero value is one API server of release Newest.
 type Options struct {
 	// Release is the release of every API server that does not name its own, and determines etcd (Release.Etcd).
-	// Default: V137.
+	// Default: Newest.
 	Release Release
 	// Servers are the API servers. Default: one without options of its own.
 	Servers []ServerOptions
@@ -243,7 +243,7 @@ func (c *Cluster) etcds() []*Etcd {
 
 func defaults(o *Options) {
 	if o.Release == "" {
-		o.Release = V137
+		o.Release = Newest
 	}
 	if o.ReadyTimeout == 0 {
 		o.ReadyTimeout = 2 * time.Minute

@@ -41,7 +41,7 @@ func TestClusterServesItsUsersAndSurvivesCrashes(t *testing.T) {
 		t.Errorf("a user without rights gets %v, want to be recognized and forbidden", err)
 	}
 
-	kubectl, err := Binary(ctx, V137, "kubectl", os.Stderr)
+	kubectl, err := Binary(ctx, Newest, "kubectl", os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func TestLoadBalancerTakesTurnsAndPassesOverTheDead(t *testing.T) {
 					t.Errorf("server %d has answered nothing", i)
 				}
 			}
-			kubectl, err := Binary(ctx, V137, "kubectl", os.Stderr)
+			kubectl, err := Binary(ctx, Newest, "kubectl", os.Stderr)
 			if err != nil {
 				t.Fatal(err)
 			}

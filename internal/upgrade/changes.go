@@ -94,8 +94,8 @@ func compareReleases(a, b string) int {
 	return 0
 }
 
-// KnownRange describes the releases that Known returns, for people: "1.30 to 1.37". It does not mention a missing
-// release in between.
+// KnownRange describes the releases that Known returns as a range, from the oldest to the newest. It does not mention a
+// missing release in between.
 func KnownRange() string { return ranges(Known()) }
 
 func ranges(known []string) string {

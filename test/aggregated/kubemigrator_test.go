@@ -176,7 +176,7 @@ const internalVersions = "/apis/internal.apiserver.k8s.io/v1alpha1/storageversio
 // manage starts a kube-controller-manager that collects the garbage of the StorageVersion API of Kubernetes.
 func (f *fleet) manage() {
 	f.Helper()
-	path, err := testbed.Binary(f.Context(), testbed.V137, "kube-controller-manager", os.Stderr)
+	path, err := testbed.Binary(f.Context(), testbed.Newest, "kube-controller-manager", os.Stderr)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func (r *release) kubectl(args ...string) (stdout, stderr string, err error) {
 // kubectlWith runs kubectl as an administrator, with an input.
 func (r *release) kubectlWith(input string, args ...string) (stdout, stderr string, err error) {
 	r.t.Helper()
-	return run(r.t, testbed.V137, "kubectl", input, append(args, "--kubeconfig", r.kubeconfig)...)
+	return run(r.t, testbed.Newest, "kubectl", input, append(args, "--kubeconfig", r.kubeconfig)...)
 }
 
 // get returns an object of a kind, or nil if there is none.

@@ -45,7 +45,7 @@ func TestKustomizeRendersWhatInstallApplies(t *testing.T) {
 			if err := os.WriteFile(file, append(kustomization, test.images+"\n"...), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			got, problems, err := run(t, testbed.V137, "kubectl", "", "kustomize", filepath.Dir(file))
+			got, problems, err := run(t, testbed.Newest, "kubectl", "", "kustomize", filepath.Dir(file))
 			if err != nil {
 				t.Fatalf("%v\n%s", err, problems)
 			}

@@ -66,7 +66,7 @@ It takes about a minute; Ctrl-C ends it at any time and leaves nothing behind.`)
 		return err
 	}
 	t.chapter("A cluster with a past")
-	t.say("etcd and kube-apiserver " + string(testbed.V137) +
+	t.say("etcd and kube-apiserver " + string(testbed.Newest) +
 		" start. The API server is told to write nothing that release 1.34 could not read\n" +
 		"(" + heldBack + "), as an administrator does who wants to be able to go back.")
 	cluster, err := testbed.Start(ctx, testbed.Options{Servers: []testbed.ServerOptions{{Flags: []string{heldBack}}}})

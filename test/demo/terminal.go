@@ -39,7 +39,7 @@ type terminal struct {
 
 // newTerminal finds the programs, so that one that is missing is missed before anything is started.
 func newTerminal(ctx context.Context, out, err *os.File, binary string) (*terminal, error) {
-	kubectl, failed := testbed.Binary(ctx, testbed.V137, "kubectl", err)
+	kubectl, failed := testbed.Binary(ctx, testbed.Newest, "kubectl", err)
 	if failed != nil {
 		return nil, failed
 	}

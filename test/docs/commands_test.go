@@ -89,7 +89,7 @@ func programs(t *testing.T) map[string]func(ctx context.Context, args []string) 
 			return apicli.Run(ctx, append([]string{"api-migrator"}, args...),
 				apicli.Streams{In: strings.NewReader(""), Out: out, Err: out})
 		}),
-		"kubectl": others(testbed.V137, "kubectl"),
+		"kubectl": others(testbed.Newest, "kubectl"),
 		"helm":    others(testbed.Helm, "helm"),
 		"make": func(_ context.Context, args []string) error {
 			for _, a := range args {

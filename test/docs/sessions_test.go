@@ -104,7 +104,7 @@ func run(t *testing.T, page string, steps []step) {
 func installed(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
-	kubectl, err := testbed.Binary(t.Context(), testbed.V137, "kubectl", os.Stderr)
+	kubectl, err := testbed.Binary(t.Context(), testbed.Newest, "kubectl", os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ type author struct {
 
 func newAuthor(t *testing.T, cluster *testbed.Cluster) *author {
 	t.Helper()
-	kubectl, err := testbed.Binary(t.Context(), testbed.V137, "kubectl", os.Stderr)
+	kubectl, err := testbed.Binary(t.Context(), testbed.Newest, "kubectl", os.Stderr)
 	if err = errors.Join(err, authorTools()); err != nil {
 		t.Fatal(err)
 	}

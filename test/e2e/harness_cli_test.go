@@ -173,7 +173,7 @@ func (c *cli) shell(code int, line string) output {
 // kubectl runs kubectl as the same user, and expects it to succeed.
 func (c *cli) kubectl(args ...string) {
 	c.t.Helper()
-	kubectl, err := testbed.Binary(c.t.Context(), testbed.V137, "kubectl", os.Stderr)
+	kubectl, err := testbed.Binary(c.t.Context(), testbed.Newest, "kubectl", os.Stderr)
 	if err != nil {
 		c.t.Fatal(err)
 	}

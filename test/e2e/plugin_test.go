@@ -21,7 +21,7 @@ func wantPlugin(t *testing.T, user *cli) {
 			t.Fatal(err)
 		}
 	}
-	kubectl, err := testbed.Binary(t.Context(), testbed.V137, "kubectl", os.Stderr)
+	kubectl, err := testbed.Binary(t.Context(), testbed.Newest, "kubectl", os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}

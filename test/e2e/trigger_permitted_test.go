@@ -105,7 +105,7 @@ func TestAForbiddenMigrationIsReportedAndRetriedOnceAllowed(t *testing.T) {
 // wantNarrow expects that kubectl shows every StorageState within 120 columns.
 func wantNarrow(t *testing.T, cluster *testbed.Cluster) {
 	t.Helper()
-	kubectl, err := testbed.Binary(t.Context(), testbed.V137, "kubectl", os.Stderr)
+	kubectl, err := testbed.Binary(t.Context(), testbed.Newest, "kubectl", os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,7 +73,7 @@ func newNode(t *testing.T, options testbed.Options) *harness {
 	if err := h.node.ImportImage(t.Context(), tar); err != nil {
 		t.Fatal(err)
 	}
-	if h.kubectl, err = testbed.Binary(t.Context(), testbed.V137, "kubectl", os.Stderr); err != nil {
+	if h.kubectl, err = testbed.Binary(t.Context(), testbed.Newest, "kubectl", os.Stderr); err != nil {
 		t.Fatal(err)
 	}
 	if h.kubeconfig, err = h.cluster.Kubeconfig(); err != nil {

@@ -192,7 +192,7 @@ func (u *user) tools() string {
 			u.Fatal(err)
 		}
 	}
-	kubectl, err := testbed.Binary(u.Context(), testbed.V137, "kubectl", os.Stderr)
+	kubectl, err := testbed.Binary(u.Context(), testbed.Newest, "kubectl", os.Stderr)
 	if err != nil {
 		u.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func newCourtroom(t *testing.T) *courtroom {
 	if j.kubeconfig, err = j.Kubeconfig(); err != nil {
 		t.Fatal(err)
 	}
-	if j.kubectl, err = testbed.Binary(t.Context(), testbed.V137, "kubectl", os.Stderr); err != nil {
+	if j.kubectl, err = testbed.Binary(t.Context(), testbed.Newest, "kubectl", os.Stderr); err != nil {
 		t.Fatal(err)
 	}
 	return j
