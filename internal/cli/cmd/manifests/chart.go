@@ -152,19 +152,70 @@ func withoutEmptyRoles(plan []*unstructured.Unstructured) []*unstructured.Unstru
 	})
 }
 
-// render returns the document of an object, with conditions where it depends on the mode.
+// render returns the document of an object, with conditions around what depends on the mode.
 func (v *variants) render() string {
-	if len(v.texts) == 1 && len(v.modes[v.texts[0]]) == len(modes) {
-		return "---\n" + v.texts[0]
+	parts := make([][]string, len(v.texts))
+	var present []string
+	for i, text := range v.texts {
+		parts[i] = pieces(text)
+		present = append(present, v.modes[text]...)
 	}
-	var out strings.Builder
-	keyword := "if"
-	for _, text := range v.texts {
-		fmt.Fprintf(&out, "{{- %s has $mode (list \"%s\") }}\n---\n%s", keyword,
-			strings.Join(v.modes[text], "\" \""), text)
-		keyword = "else if"
+	before, after := common(parts)
+	document := "---\n" + strings.Join(parts[0][:before], "")
+	if len(parts) > 1 {
+		keyword := "if"
+		for i, text := range v.texts {
+			document += condition(keyword, v.modes[text]) + strings.Join(parts[i][before:len(parts[i])-after], "")
+			keyword = "else if"
+		}
+		document += end + strings.Join(parts[0][len(parts[0])-after:], "")
 	}
-	return out.String() + "{{- end }}\n"
+	if len(present) == len(modes) {
+		return document
+	}
+	return condition("if", present) + document + end
+}
+
+const end = "{{- end }}\n"
+
+func condition(keyword string, of []string) string {
+	return fmt.Sprintf("{{- %s has $mode (list \"%s\") }}\n", keyword, strings.Join(of, "\" \""))
+}
+
+// pieces splits a document before each line that is not indented, such as that of a rule. What an action repeats is one
+// piece with the action.
+func pieces(text string) []string {
+	var all []string
+	open := 0
+	for line := range strings.Lines(text) {
+		if open == 0 && !strings.HasPrefix(line, " ") {
+			all = append(all, "")
+		}
+		all[len(all)-1] += line
+		switch action := strings.TrimSpace(line); {
+		case strings.HasPrefix(action, "{{- range "), strings.HasPrefix(action, "{{- if "):
+			open++
+		case action == strings.TrimSpace(end):
+			open--
+		}
+	}
+	return all
+}
+
+// common returns how many pieces all documents have in common before those that differ, and after them.
+func common(documents [][]string) (before, after int) {
+	same := func(at func(document []string) int) bool {
+		return !slices.ContainsFunc(documents, func(d []string) bool {
+			return len(d) <= before+after || d[at(d)] != documents[0][at(documents[0])]
+		})
+	}
+	for same(func([]string) int { return before }) {
+		before++
+	}
+	for same(func(d []string) int { return len(d) - 1 - after }) {
+		after++
+	}
+	return before, after
 }
 
 var (
