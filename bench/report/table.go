@@ -46,7 +46,7 @@ var columns = []struct {
 	{FewestPatches, "patches, server with the fewest", 1, 0},
 }
 
-// Markdown is the report for people. Figures are per object unless the heading says otherwise: the median of the rounds,
+// Markdown is the report for users. Figures are per object unless the heading says otherwise: the median of the rounds,
 // and the lowest and the highest.
 func (r *Report) Markdown() string {
 	var out strings.Builder

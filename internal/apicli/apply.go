@@ -72,7 +72,7 @@ then the folder .api-migrator holds the remaining work.`,
 				return err
 			}
 			if commits && allowDirty {
-				return usageError(command, errors.New("--commit-per-step and --allow-dirty exclude each other"))
+				return usageError(command, errors.New("--commit-per-step and --allow-dirty cannot be used together"))
 			}
 			var done bool
 			if commits {

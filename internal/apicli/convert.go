@@ -60,7 +60,7 @@ if fields differ; 1 error.`,
 			case request.Kind == "":
 				return missing(command, "--kind")
 			case diff && output == "json":
-				return usageError(command, errors.New("--diff and --output=json exclude each other"))
+				return usageError(command, errors.New("--diff and --output=json cannot be used together"))
 			}
 			if err := choice(command, "output", output, "text", "json"); err != nil {
 				return err
@@ -124,7 +124,8 @@ func showConversion(streams Streams, output string, plan *convert.Plan) error {
 		if spoke.Skipped != "" {
 			fmt.Fprintf(out, ": nothing is written, %s", spoke.Skipped)
 		}
-		fmt.Fprintf(out, "\n  %s rote\n", phrase.Count(len(spoke.Rote), "field is", "fields are"))
+		fmt.Fprintf(out, "\n  %s converted automatically\n",
+			phrase.Count(len(spoke.Rote), "field is", "fields are"))
 		for _, field := range spoke.Rote {
 			fmt.Fprintf(out, "    %s\t%s\n", field.Path, field.How)
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // After a migration both versions have the same fields, however the old one keeps its types.
-func TestTheVersionsOfAKindThatMovedAreConvertedByRote(t *testing.T) {
+func TestTheVersionsOfAKindThatMovedAreConvertedAutomatically(t *testing.T) {
 	t.Parallel()
 	for _, old := range []string{"keep", "wrap", "alias"} {
 		t.Run(old, func(t *testing.T) {

@@ -69,7 +69,7 @@ Exit codes: 0 done, or nothing to do; 1 error.`,
 	set.StringVar(&flags.dir, "dir", ".", "the folder in which references to renamed files are changed")
 	set.StringVar(&flags.name, "name", string(crd.Canonical),
 		"name of files: canonical (<group>_<plural>.yaml), sdk (<group>_<plural>_crd.yaml), auto (sdk for a name "+
-			"that says a version) or keep")
+			"that contains a version) or keep")
 	set.StringVar(&flags.toVersion, "to-version", "", "add a version with the schema of the storage version")
 	set.StringVar(&flags.storage, "storage", "new",
 		"with --to-version, the version that objects are stored in: new or old")

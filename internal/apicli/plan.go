@@ -114,7 +114,7 @@ plan exits with 2 if the plan has blockers.`,
 		"a manifest of a CustomResourceDefinition, webhook, admission policy or role that you change by hand, by its path from "+
 			"the project's root; several, with commas or with the flag again")
 	flags.StringVar(&asked.CRDName, "crd-name", asked.CRDName,
-		"name of the manifests' files: auto (a name that says a version, such as "+
+		"name of the manifests' files: auto (a name that contains a version, such as "+
 			"operators_v1_catalogsourceconfig_crd.yaml, becomes <group>_<plural>_crd.yaml), keep, canonical "+
 			"(<group>_<plural>.yaml) or sdk (<group>_<plural>_crd.yaml)")
 	flags.StringVar(&asked.Schema, "schema", request.SchemaCopy,

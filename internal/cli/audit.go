@@ -104,7 +104,7 @@ was found, but some objects are encrypted, cannot be decoded, or belong to a res
 
 func (env *environment) audit(command *cobra.Command, f *auditFlags, source etcdaudit.Source) error {
 	if f.stale && f.countsOnly() {
-		return exit.Usage(command, fmt.Errorf("--stale and --output=%s exclude each other", f.output))
+		return exit.Usage(command, fmt.Errorf("--stale and --output=%s cannot be used together", f.output))
 	}
 	ctx := command.Context()
 	current, err := env.currentVersions(ctx, command, f)

@@ -45,10 +45,10 @@ func TestAuditRefusesBadInputInTwoLines(t *testing.T) {
 	}{
 		"no source": {nil, "--etcd-endpoints or --snapshot is missing",
 			"kube-migrator audit --help"},
-		"two sources": {[]string{"--snapshot", "a", "--etcd-endpoints", "b"}, "exclude each other",
+		"two sources": {[]string{"--snapshot", "a", "--etcd-endpoints", "b"}, "cannot be used together",
 			"kube-migrator audit --help"},
 		"an argument": {[]string{"widgets"}, "unexpected argument", "kube-migrator audit --help"},
-		"certificates for a snapshot": {[]string{"--snapshot", "a", "--cacert", "b"}, "exclude each other",
+		"certificates for a snapshot": {[]string{"--snapshot", "a", "--cacert", "b"}, "cannot be used together",
 			"kube-migrator audit --help"},
 		"a certificate without a key": {[]string{"--etcd-endpoints", "a", "--cert", "b"}, "--cert needs --key",
 			"kube-migrator audit --help"},

@@ -118,7 +118,8 @@ Exit codes: 0 safe; 1 error; 2 unsafe; 3 cannot be determined, or the target's r
 	return command
 }
 
-// validate returns an error for flags that exclude each other. It returns the etcd to read, or nil if there is none.
+// validate returns an error for flags that cannot be used together. It returns the etcd to read, or nil if there is
+// none.
 func (f *checkFlags) validate(command *cobra.Command) (etcdaudit.Source, error) {
 	if command.Flags().Changed("target-server") && f.targetServer == "" {
 		return nil, arg.Invalid(command, "target-server", "", "a URL or a context of the kubeconfig")

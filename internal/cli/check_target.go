@@ -166,7 +166,7 @@ func (env *environment) explain(command *cobra.Command, f *checkFlags) error {
 		}
 	}
 	if f.output == render.HTML {
-		return exit.Usage(command, fmt.Errorf("--explain and --output=%s exclude each other", f.output))
+		return exit.Usage(command, fmt.Errorf("--explain and --output=%s cannot be used together", f.output))
 	}
 	if err := f.scope.Check(command); err != nil {
 		return err

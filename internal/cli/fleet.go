@@ -66,7 +66,7 @@ func (env *environment) overFleet(command *cobra.Command, f *clusters.Flags, out
 		if command.Flags().Changed(clusters.KubeconfigDir) {
 			flag = clusters.KubeconfigDir
 		}
-		return exit.Usage(command, fmt.Errorf("--%s and --output=html exclude each other", flag))
+		return exit.Usage(command, fmt.Errorf("--%s and --output=html cannot be used together", flag))
 	}
 	lists, err := f.Select(command, env.kubeconfig)
 	if err != nil {

@@ -285,12 +285,12 @@ func TestMistakesInTheFlagsOfAFleetAreTwoLines(t *testing.T) {
 		{[]string{"--contexts=["}, "error: read pattern \"[\": syntax error in pattern\n" + help},
 		{[]string{"--contexts="}, "error: invalid value \"\" for --contexts: use patterns of contexts, such as " +
 			"'prod-*'\n" + help},
-		{[]string{"--contexts=prod-*", "--kubeconfig-dir=x"}, "error: --contexts and --kubeconfig-dir exclude each " +
-			"other\n" + help},
-		{[]string{"--contexts=prod-*", "--context=x"}, "error: --contexts and --context exclude each other\n" + help},
-		{[]string{"--contexts=prod-*", "--snapshot=x"}, "error: --contexts and --snapshot exclude each other\n" + help},
-		{[]string{"--kubeconfig-dir=x", "--server=x"}, "error: --kubeconfig-dir and --server exclude each other\n" + help},
-		{[]string{"--contexts=prod-*", "-o=html"}, "error: --contexts and --output=html exclude each other\n" + help},
+		{[]string{"--contexts=prod-*", "--kubeconfig-dir=x"}, "error: --contexts and --kubeconfig-dir cannot be used " +
+			"together\n" + help},
+		{[]string{"--contexts=prod-*", "--context=x"}, "error: --contexts and --context cannot be used together\n" + help},
+		{[]string{"--contexts=prod-*", "--snapshot=x"}, "error: --contexts and --snapshot cannot be used together\n" + help},
+		{[]string{"--kubeconfig-dir=x", "--server=x"}, "error: --kubeconfig-dir and --server cannot be used together\n" + help},
+		{[]string{"--contexts=prod-*", "-o=html"}, "error: --contexts and --output=html cannot be used together\n" + help},
 		{[]string{"--parallel=2"}, "error: --parallel needs --contexts or --kubeconfig-dir\n" + help},
 		{[]string{"--contexts=prod-*", "--parallel=0"}, "error: invalid value \"0\" for --parallel: use 1 or more " +
 			"clusters\n" + help},

@@ -66,7 +66,7 @@ Unknown, was not renewed in time or does not exist, or a part of the cluster cou
   kube-migrator progress --contexts 'prod-*'`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if watch && output != render.Table && output != render.Wide {
-				return exit.Usage(command, fmt.Errorf("--watch and --output=%s exclude each other", output))
+				return exit.Usage(command, fmt.Errorf("--watch and --output=%s cannot be used together", output))
 			}
 			about.Names = args
 			if err := about.Check(command); err != nil {

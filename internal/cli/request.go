@@ -72,7 +72,7 @@ Exit codes: 0 the API server has accepted every request, 1 error.`,
 	}
 	flags := command.Flags()
 	f.selection.Add(flags)
-	flags.StringVar(&f.reason, "reason", defaultReason, "The reason for the request, for people")
+	flags.StringVar(&f.reason, "reason", defaultReason, "The reason for the request, for users")
 	flags.StringSliceVar(&f.accepted, "accept-field-loss", nil,
 		"Fields that objects may lose, such as spec.size, with all fields below them; a later request keeps them unless "+
 			"it has the flag")

@@ -317,11 +317,11 @@ func (a *asked) progressing(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 	if code, _, errors := a.run(t.Context(), "progress", "--exclude", "*", "widgets"); code != exit.Error ||
-		!strings.Contains(errors, "RESOURCE and --exclude exclude each other") {
+		!strings.Contains(errors, "RESOURCE and --exclude cannot be used together") {
 		t.Errorf("exit code %d: %s", code, errors)
 	}
 	if code, _, errors := a.run(t.Context(), "progress", "-w", "-o", "json"); code != exit.Error ||
-		!strings.Contains(errors, "--watch and --output=json exclude each other") {
+		!strings.Contains(errors, "--watch and --output=json cannot be used together") {
 		t.Errorf("exit code %d: %s", code, errors)
 	}
 }

@@ -175,7 +175,7 @@ func (r Resource) Target() migrate.Target {
 	}
 }
 
-// Storage returns the storage version for people: "v2", with its group if that is another one, or "" if it is unknown.
+// Storage returns the storage version for users: "v2", with its group if that is another one, or "" if it is unknown.
 func (r Resource) Storage() string {
 	if r.StorageVersion.Group == r.Group {
 		return r.StorageVersion.Version

@@ -29,7 +29,7 @@ const (
 	Undetermined Answer = "unknown"
 )
 
-// Need is an answer and its reason, for people.
+// Need is an answer and its reason, for users.
 type Need struct {
 	Answer Answer
 	Why    string

@@ -12,7 +12,7 @@ import (
 // doubt is one way in which an unidentified version may have been written since the recorded look.
 type doubt struct {
 	name string
-	// why says what happened, for people. It returns "" if nothing did.
+	// why says what happened, for users. It returns "" if nothing did.
 	why func(s State, l Look) string
 }
 

@@ -262,7 +262,7 @@ func fence(_ State, l Look) uint64 { return l.Moment }
 // mostPersisted is how many hashes a StorageState holds.
 const mostPersisted = 64
 
-// reason says why s needs a migration, for people.
+// reason says why s needs a migration, for users.
 func reason(s State, names map[string]string) string {
 	if slices.Contains(s.Persisted, Unknown) {
 		return "the stored versions are unknown"

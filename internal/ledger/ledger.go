@@ -122,7 +122,7 @@ func (s State) Migrated() bool {
 
 // Server is one process that may write the resource.
 type Server struct {
-	// ID names the server for people: its Lease's name, or its address.
+	// ID names the server for users: its Lease's name, or its address.
 	ID string
 	// Process identifies the process and is never reused: it is the holder of the Lease. If it is empty, the ID takes
 	// its place.
@@ -291,13 +291,13 @@ type Decision struct {
 	Forget bool
 	// State is to be recorded before anything else is done.
 	State State
-	// Doubt says, for people, why Unknown joined now. It is empty if Unknown did not join.
+	// Doubt says, for users, why Unknown joined now. It is empty if Unknown did not join.
 	Doubt string
-	// Refused says, for people, why no proof counts. It is empty if one counts, if there is none, or if none is needed.
+	// Refused says, for users, why no proof counts. It is empty if one counts, if there is none, or if none is needed.
 	Refused string
 	// Request is the generation to which our own migration has to be raised, or with which it has to be created; 0
 	// means no request. Failed runs need no request: the migration controller repeats them.
 	Request int64
-	// Reason says, for people, why the migration is needed. It is empty without a Request.
+	// Reason says, for users, why the migration is needed. It is empty without a Request.
 	Reason string
 }

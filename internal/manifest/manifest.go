@@ -22,7 +22,7 @@ import (
 
 // Object is one object in a file.
 type Object struct {
-	// From is its name for people: "crds.yaml, document 2", with the item if it is in a list.
+	// From is its name for users: "crds.yaml, document 2", with the item if it is in a list.
 	From string
 	// APIVersion and Kind are never empty.
 	APIVersion, Kind string
@@ -114,7 +114,7 @@ var (
 	separator = regexp.MustCompile(`(?m)^---(\s.*)?$`)
 	ending    = regexp.MustCompile(`^\.\.\.\s*(#.*)?$`)
 	directive = regexp.MustCompile(`^%(YAML|TAG)\s`)
-	// notes are the start of what `helm install --dry-run` prints for people after the last object.
+	// notes are the start of what `helm install --dry-run` prints for users after the last object.
 	notes = regexp.MustCompile(`^NOTES:\s*$`)
 )
 

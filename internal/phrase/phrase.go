@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package phrase puts numbers and lists of names into sentences for people, in the same way in both programs. It is
+// Package phrase puts numbers and lists of names into sentences for users, in the same way in both programs. It is
 // pure.
 package phrase
 

@@ -73,7 +73,7 @@ func Cut(text string, characters int) string {
 	return text
 }
 
-// Name names an object for people: namespace/name, or the name alone if the namespace is empty. The API server accepts
+// Name names an object for users: namespace/name, or the name alone if the namespace is empty. The API server accepts
 // every name of a Role or a RoleBinding that is one path segment. A word that is longer than the 253 bytes of most
 // names, or has a space, a quote or a character that is not just shown, is returned as Quote returns it.
 func Name(namespace, name string) string {

@@ -67,7 +67,7 @@ const (
 	Any  = "*"
 )
 
-// String returns the path for people: spec.rules[].name; "the object" for the empty path.
+// String returns the path for users: spec.rules[].name; "the object" for the empty path.
 func (p Path) String() string {
 	if len(p) == 0 {
 		return "the object"

@@ -18,7 +18,7 @@ import (
 // version that the servers write is certain to be decodable.
 
 // declared returns the versions that the API servers of an aggregated resource declare they can decode, which count if
-// there is a target; nil if they declare nothing, and for other resources. at says where they declare it, for people;
+// there is a target; nil if they declare nothing, and for other resources. at says where they declare it, for users;
 // it is empty for this cluster.
 func (q Question) declared(f Facts) (versions []schema.GroupVersion, at string) {
 	if q.Target == nil || !f.Aggregated {

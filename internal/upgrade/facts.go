@@ -112,7 +112,7 @@ type Held struct {
 // stored is one version that may be stored.
 type stored struct {
 	hash string
-	name string // for people
+	name string // for users
 	// objects is how many objects have the version if etcd was read, else 0.
 	objects int64
 }
@@ -127,7 +127,7 @@ func (d *CRD) defines(hash string) bool {
 	return slices.ContainsFunc(d.Versions, func(v string) bool { return d.hash(v) == hash })
 }
 
-// current returns the version that the API server writes, for people.
+// current returns the version that the API server writes, for users.
 func (f Facts) current() string {
 	if f.Current.Empty() {
 		return f.CurrentHash
@@ -135,7 +135,7 @@ func (f Facts) current() string {
 	return f.short(f.Current)
 }
 
-// short returns a version for people: without its group if that is the resource's own.
+// short returns a version for users: without its group if that is the resource's own.
 func (f Facts) short(gv schema.GroupVersion) string {
 	if gv.Group == f.Resource.Group {
 		return gv.Version

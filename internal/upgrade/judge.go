@@ -218,7 +218,7 @@ func (q Question) outdated(f Facts) string {
 	return ""
 }
 
-// minutes formats a duration for people.
+// minutes formats a duration for users.
 func minutes(d time.Duration) string {
 	if d < time.Minute {
 		return d.Round(time.Second).String()

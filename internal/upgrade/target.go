@@ -13,7 +13,7 @@ import (
 
 // Target is what has to decode the stored objects.
 type Target struct {
-	// Name is the name for people: "Kubernetes 1.36".
+	// Name is the name for users: "Kubernetes 1.36".
 	Name string
 	// Table says what the target can decode of the built-in resources.
 	Table Table

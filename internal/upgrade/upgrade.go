@@ -8,7 +8,7 @@
 // verdicts with their reasons. It never reads a cluster, a file or etcd.
 //
 // Invariants:
-//   - Versions are compared by their hashes; names are for people.
+//   - Versions are compared by their hashes; names are for users.
 //   - A version that is known to be stored or written, and that the target cannot decode, is Unsafe, whatever else is
 //     unknown.
 //   - Otherwise anything unknown is Undetermined: a missing, empty or outdated record, or one with Unknown among its
@@ -55,7 +55,7 @@ type Finding struct {
 	// Resource is resource.group: "widgets.demo.example.com", "secrets".
 	Resource string  `json:"resource"`
 	Verdict  Verdict `json:"verdict"`
-	// Why is the reason, for people.
+	// Why is the reason, for users.
 	Why string `json:"why"`
 	// Next is the command that helps. It is empty if nothing has to be done.
 	Next string `json:"next,omitempty"`
@@ -94,7 +94,7 @@ type Understatement struct {
 // Report is the answer about all resources.
 type Report struct {
 	Verdict Verdict `json:"verdict"`
-	// Sentence is the verdict with its reason, for people.
+	// Sentence is the verdict with its reason, for users.
 	Sentence string `json:"sentence"`
 	// Target is what has to decode the stored objects. It is empty for the present API servers.
 	Target string `json:"target,omitempty"`

@@ -52,7 +52,7 @@ func (s *sweeping) done() int64 {
 	return counts.Done() + counts.RewrittenBefore
 }
 
-// named returns the failures that a report names: for people, because long names are cut.
+// named returns the failures that a report names: for users, because long names are cut.
 func named(failures []migrate.Failure) []migrate.Failure {
 	var first []migrate.Failure
 	for _, f := range failures[:min(len(failures), maxReportedFailures)] {

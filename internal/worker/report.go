@@ -59,7 +59,7 @@ type Report struct {
 	Total  int64          `json:"total"`
 	Listed bool           `json:"listed,omitempty"`
 	Counts migrate.Counts `json:"counts"`
-	// StorageVersion is the version for people, such as "v2". Empty if only its hash, in Epoch, is known.
+	// StorageVersion is the version for users, such as "v2". Empty if only its hash, in Epoch, is known.
 	StorageVersion string        `json:"storageVersion,omitempty"`
 	Epoch          migrate.Epoch `json:"epoch"`
 	// Baseline is the collection's resourceVersion when the epoch had settled; 0 until then.

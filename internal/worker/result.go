@@ -92,7 +92,7 @@ func resultOf(err error) Result {
 	return ""
 }
 
-// message returns a sentence for people.
+// message returns a sentence for users.
 func (s *sweeping) message(ctx context.Context, result Result, err error) string {
 	if p := (*problem)(nil); errors.As(err, &p) {
 		return cut(p.text)

@@ -172,7 +172,7 @@ func (f *fleet) eventually(what string, holds func() bool) {
 	}
 }
 
-// about is what is recorded and published, for people.
+// about is what is recorded and published, for users.
 func (f *fleet) about() string {
 	var all strings.Builder
 	for _, key := range []string{recorded, published} {

@@ -195,7 +195,7 @@ func (c *controlled) until(name, what string, is func(*v1alpha1.StorageVersionMi
 			return m
 		}
 		if time.Now().After(deadline) {
-			raw, _ := json.MarshalIndent(m, "", " ") // for people
+			raw, _ := json.MarshalIndent(m, "", " ") // for users
 			c.Fatalf("not within %v: %s (%v)\n%s", patience, what, err, raw)
 		}
 		time.Sleep(50 * time.Millisecond)

@@ -48,7 +48,7 @@ func (c *controlled) untilState(name, what string, is func(*v1alpha1.StorageStat
 			return s
 		}
 		if time.Now().After(deadline) {
-			raw, _ := json.MarshalIndent(s, "", " ") // for people
+			raw, _ := json.MarshalIndent(s, "", " ") // for users
 			c.Fatalf("not within %v: %s is %s\n%s", patience, name, what, raw)
 		}
 		time.Sleep(50 * time.Millisecond)

@@ -95,7 +95,7 @@ func TestOneRejectedObjectIsNamedAndTheOthersAreMigrated(t *testing.T) {
 		t.Errorf("failures = %+v, want %s, rejected, with the webhook's reason", f, bad)
 	}
 
-	t.Run("the summary for people says the same", func(t *testing.T) {
+	t.Run("the summary for users says the same", func(t *testing.T) {
 		people := *user
 		people.t = t
 		out := people.run(4, "migrate", "widgets", "--resume", "--settle-time=1s")

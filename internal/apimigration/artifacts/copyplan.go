@@ -30,7 +30,7 @@ type CopyStep struct {
 	Again string `yaml:"again"`
 }
 
-// Text shows the steps for people. Commands are not indented, so that they can be copied.
+// Text shows the steps for users. Commands are not indented, so that they can be copied.
 func (c *Copy) Text() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "The objects have to be copied: %s\n", c.Why)

@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package convert writes the conversion between the versions of a kind, as far as it is rote: the hub, the spokes with
-// controller-runtime's ConvertTo and ConvertFrom, and for each spoke a test that sends random objects there and back.
+// Package convert writes the conversion between the versions of a kind, as far as it is mechanical: the hub, the spokes
+// with controller-runtime's ConvertTo and ConvertFrom, and for each spoke a test that sends random objects there and
+// back.
 //
-// What is not rote it lists, in its plan and as a TODO in the code; it never guesses a conversion and never leaves a
-// field out silently. What a person has written stays: it creates files that are missing, and adds what package wiring
-// finds missing in kubebuilder's. Invariants: the same tree and request give the same plan; what is written has been
-// type-checked before, with the whole project; an error writes nothing. A plan can be made without the libraries that
-// its files import.
+// What is not mechanical it lists, in its plan and as a TODO in the code; it never guesses a conversion and never
+// leaves a field out silently. What a person has written stays: it creates files that are missing, and adds what
+// package wiring finds missing in kubebuilder's. Invariants: the same tree and request give the same plan; what is
+// written has been type-checked before, with the whole project; an error writes nothing. A plan can be made without the
+// libraries that its files import.
 package convert
 
 import (

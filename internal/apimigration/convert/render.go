@@ -217,7 +217,7 @@ func (d direction) selectors(m match) (in, out string) {
 	return "in." + m.hub.selector, "out." + m.spoke.selector
 }
 
-// todo is the one place of a function in which a person fills in what is not rote.
+// todo is the one place of a function in which a person fills in what cannot be converted automatically.
 func (r *renderer) todo(p *pair, d direction) {
 	var fields []string
 	for _, m := range p.matches {

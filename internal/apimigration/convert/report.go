@@ -15,8 +15,8 @@ import (
 // Spoke is a version that is converted to and from the hub.
 type Spoke struct {
 	Version string `json:"version"` // without the group
-	// Rote are the fields that are converted as they are, Differing those that a person has to convert, or to accept as
-	// lost.
+	// The first are fields that are converted as they are, Differing those that a person has to convert, or to accept
+	// as lost.
 	Rote      []Field `json:"rote"`
 	Differing []Field `json:"differing"`
 	// Empty are fields that both versions have, whose missing or empty values change or are lost between them.

@@ -54,20 +54,20 @@ var crds = sync.OnceValue(func() *runtime.Scheme {
 type CRD struct {
 	// Name is metadata.name.
 	Name string
-	// From names its place for people.
+	// From names its place for users.
 	From string
 	// Unknown are fields that no version of the API has; the API server drops them.
 	Unknown []string
 
-	// version is that of apiextensions.k8s.io in which it is written.
+	// version is the manifest's version of apiextensions.k8s.io: v1 or v1beta1.
 	version string
 	// internal is what the API server validates.
 	internal *apiextensions.CustomResourceDefinition
 	// v1 is the same in the form of the API.
 	v1 *apiextensionsv1.CustomResourceDefinition
-	// saysPreserve: spec.preserveUnknownFields is written, not a default.
+	// saysPreserve: the manifest sets spec.preserveUnknownFields.
 	saysPreserve bool
-	// saysStored: status.storedVersions is written, not a default.
+	// saysStored: the manifest sets status.storedVersions.
 	saysStored bool
 }
 
@@ -86,7 +86,7 @@ func Parse(from string, raw []byte) (*CRD, error) {
 	known := []schema.GroupVersionKind{apiextensionsv1.SchemeGroupVersion.WithKind(Kind),
 		v1beta1.SchemeGroupVersion.WithKind(Kind)}
 	if !slices.Contains(known, *kind) {
-		return nil, fmt.Errorf("read %s: it is a %s, no %s", from, kind.Kind, Kind)
+		return nil, fmt.Errorf("read %s: it is a %s, not a %s", from, kind.Kind, Kind)
 	}
 	d := &CRD{From: from, version: kind.Version, internal: &apiextensions.CustomResourceDefinition{},
 		v1: &apiextensionsv1.CustomResourceDefinition{}}

@@ -42,7 +42,7 @@ type Upgraded struct {
 	CRDs []*CRD
 	// Alone: the file has one CRD and nothing else, so it can have its canonical name.
 	Alone bool
-	// Notes are changes in what the CRDs mean, for people.
+	// Notes are changes in what the CRDs mean, for users.
 	Notes []string
 }
 

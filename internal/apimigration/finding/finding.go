@@ -21,7 +21,7 @@ type Finding struct {
 	AtRunTime bool `yaml:"atRunTime,omitempty" json:"atRunTime,omitempty"`
 }
 
-// String is the finding for a person.
+// String is the finding for users.
 func (f Finding) String() string { return strings.TrimPrefix(f.Where+": "+f.Text, ": ") }
 
 // Report collects findings.

@@ -13,9 +13,9 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 )
 
-// Types say which packages exchange objects of a kind, unless they have the objects as runtime.Object. Two uses of such an
-// object depend on its version: a fake client takes those of versions that it knows, and a type switch or assertion
-// those of the version that it names. Packages with either stay together with those with which they exchange objects.
+// Types say which packages exchange objects of a kind, unless they have the objects as runtime.Object. Two uses of such
+// an object depend on its version: a fake client, and a type switch or assertion, accept only the versions that they
+// know. Packages with either stay together with those with which they exchange objects.
 
 // leaveWith leaves packages on the old version, and those with which they exchange what moves. Objects may pass through a
 // package that does not name the version: it then counts as one that tells versions apart, since another one does for it.

@@ -31,10 +31,10 @@ type Comparison struct {
 
 // Comparisons finds, by file, the comparisons of a package that are about kinds that move, in files that use the new
 // names. A comparison of anything else than an owner reference or an admission request is not among them: where its
-// version comes from is not known. Where the group changes, objects that old owners had are those of their copies, and a
-// comparison of the version alone is not among them, because it goes with one of the group. Neither is one in code that
-// names the new version already, because that code treats the versions differently. In the old version's own package New
-// is a text, since the package cannot import the new one.
+// version comes from is not known. Where the group changes, a comparison of the version alone is not among them either,
+// because it goes with one of the group; nor is one in code that names the new version already, because that code
+// treats the versions differently. In the old version's own package New is a text, since the package cannot import the
+// new one.
 func (s *Reader) Comparisons(pkg *project.Package) map[*project.File][]Comparison {
 	isOwn := pkg == s.Old.Package
 	if s.Renaming != nil || isOwn && s.MovesOnlyImporters() {

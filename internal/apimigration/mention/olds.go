@@ -16,7 +16,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
 
-// Again writes an expression once more, for the new version. name returns how the file calls the new version's package,
+// Again rewrites an expression for the new version. name returns how the file calls the new version's package,
 // and text returns a piece of code as it is going to be, with more edits.
 type Again func(name func() string, text func(code ast.Node, more ...source.Edit) string) string
 

@@ -50,7 +50,7 @@ func Again(ctx context.Context, dir string, plan *Plan) (*Outcome, error) {
 	if outcome.Plan.Tree != plan.Tree {
 		return nil, hint.Errorf(try, "the Go code or a manifest has changed since the plan was made")
 	}
-	// Findings are for people, and some are about files that are not changed.
+	// Findings are for users, and some are about files that are not changed.
 	asked, made := *plan, *outcome.Plan
 	asked.Findings, made.Findings = nil, nil
 	want, err := asked.Encode()

@@ -33,7 +33,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
-// Plan is what will be done, for a person to review.
+// Plan is what will be done, for users to review.
 type Plan struct {
 	Format  string          `yaml:"format"`
 	Request request.Request `yaml:"request"`

@@ -30,7 +30,7 @@ type Broken struct {
 type Problem struct {
 	// File is relative to the root; empty without a place.
 	File string
-	// Text is for people, with the place.
+	// Text is for users, with the place.
 	Text string
 	// Missing is an import for which there is no package, or a package of the project that declares nothing, if that is
 	// the problem. What else uses the import is not reported then, since its types are unknown.

@@ -252,7 +252,7 @@ func (p *Project) relative(file string) string {
 // Offset is the place of pos in its file.
 func (p *Project) Offset(pos token.Pos) int { return p.Fset.Position(pos).Offset }
 
-// Place names a position for people: file and line.
+// Place names a position for users: file and line.
 func (p *Project) Place(pos token.Pos) string {
 	position := p.Fset.Position(pos)
 	return fmt.Sprintf("%s:%d", p.relative(position.Filename), position.Line)

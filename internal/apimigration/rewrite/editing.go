@@ -179,7 +179,7 @@ func (s *editing) embeddedFields(file *project.File) []source.Edit {
 	return edits
 }
 
-// useInstead is the paragraph of a comment that names what has taken an old name's place.
+// useInstead is the paragraph "Deprecated:" of a comment, which names what to use instead.
 func (s *editing) useInstead(at layout.Home, name string) string {
 	qualifier := source.Identifier(path.Base(s.Dir(at))) + "."
 	switch {

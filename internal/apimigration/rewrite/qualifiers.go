@@ -17,7 +17,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 )
 
-// qualifiers chooses, for one file, the names by which it calls the packages of the migration.
+// qualifiers picks the import names of one file for the packages of the migration.
 type qualifiers struct {
 	layout *layout.Layout
 	taken  map[string]bool
@@ -26,7 +26,7 @@ type qualifiers struct {
 	names map[layout.Home]string
 	// clients are packages of generated clients of the new version that the file imports from now on.
 	clients []source.Import
-	// former are the packages of clients of the old version in the place of which it uses those: their names, by path.
+	// former has the import names of the client packages that they replace, by import path.
 	former map[string]string
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
-// Text is the plan for people.
+// Text is the plan for users.
 func (p *Plan) Text() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# %s: from %s to %s\n\n", p.CRD, p.From, p.To)

@@ -25,7 +25,7 @@ import (
 
 // Change is a CRD, and the versions between which clusters follow it.
 type Change struct {
-	// File names the manifest for people.
+	// File names the manifest for users.
 	File string
 	// CRD is the text of one CustomResourceDefinition, which has From, and may have To.
 	CRD      string

@@ -43,7 +43,7 @@ type Options struct {
 	Work string
 	// TestTimeout bounds the tests of one package.
 	TestTimeout time.Duration
-	// ByHand says what is left to do for a person, in a few words; only a reader of the change can know it.
+	// ByHand says what is left to do for users, in a few words; only a reader of the change can know it.
 	ByHand string
 	// Log receives what is being done, and what the programs that fail say.
 	Log io.Writer

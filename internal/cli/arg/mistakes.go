@@ -6,7 +6,7 @@
 //
 //	unknown value "x" for --output: use table, wide, json, yaml or name
 //	invalid value "-1" for --max-rate: use 0 or more objects per second
-//	--export and --dry-run exclude each other
+//	--export and --dry-run cannot be used together
 //	--schema-from needs --rescue
 //	RESOURCE or --all is missing
 //	unexpected argument "x"
@@ -73,7 +73,7 @@ func Exclusive(command *cobra.Command, names ...string) error {
 	if len(given) < 2 {
 		return nil
 	}
-	return exit.Usage(command, fmt.Errorf("%s and %s exclude each other", display(given[0]), display(given[1])))
+	return exit.Usage(command, fmt.Errorf("%s and %s cannot be used together", display(given[0]), display(given[1])))
 }
 
 // Needs returns an error if a flag was given without any of the others.

@@ -77,7 +77,7 @@ func comparison(v etcdaudit.Comparison) string {
 	return strings.ToLower(string(v))
 }
 
-// AuditSummary is the report in sentences for people: what was read, and what follows.
+// AuditSummary is the report in sentences for users: what was read, and what follows.
 func AuditSummary(report *etcdaudit.Report) string {
 	t, s := report.Totals, report.Source
 	var b strings.Builder
@@ -104,17 +104,17 @@ func AuditSummary(report *etcdaudit.Report) string {
 	case t.Stale > 0:
 		fmt.Fprintf(&b, "Stale: %s objects are not stored in the current version.", Count(t.Stale))
 	case t.Undetermined > 0:
-		b.WriteString("Cannot be determined: no stale object was found, but not all could be told.")
+		b.WriteString("Cannot be determined: no stale object was found, but some objects could not be judged.")
 	default:
 		b.WriteString("Nothing is stale.")
 	}
 	fmt.Fprintf(&b, " %s are current", Count(t.Current))
 	if t.Undetermined > 0 {
-		fmt.Fprintf(&b, ", %s cannot be told (encrypted, not understood, or of a resource with no known current "+
+		fmt.Fprintf(&b, ", %s could not be judged (encrypted, not understood, or of a resource with no known current "+
 			"version)", Count(t.Undetermined))
 	}
 	if t.NotCompared > 0 {
-		fmt.Fprintf(&b, ", %s were not asked about", Count(t.NotCompared))
+		fmt.Fprintf(&b, ", %s belong to resources that were not compared", Count(t.NotCompared))
 	}
 	b.WriteString(".\n")
 	return b.String()

@@ -39,7 +39,7 @@ type FleetCluster struct {
 	Verdict string `json:"verdict"`
 	// ExitCode is that of the command for this cluster alone.
 	ExitCode int `json:"exitCode"`
-	// Left is what is left to do, for people.
+	// Left is what is left to do, for users.
 	Left string `json:"left,omitempty"`
 	// Reason is the first reason or the error, and Try the command that helps.
 	Reason string `json:"reason,omitempty"`

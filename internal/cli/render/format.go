@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package render turns values into bytes: tables for people, JSON and YAML for programs.
+// Package render turns values into bytes: tables for users, JSON and YAML for programs.
 //
 // It owns how things look. It does no I/O other than to the writer it is given.
 package render

@@ -70,7 +70,7 @@ const shownFailures = 20
 // inDetail is how many resources are each described in full; of more, only those that need attention are.
 const inDetail = 4
 
-// Text writes the summary for people.
+// Text writes the summary for users.
 func (m *Migrations) Text(w io.Writer) error {
 	many := len(m.Resources) > inDetail
 	if many {

@@ -54,7 +54,7 @@ type PlannedResource struct {
 	CountError       string `json:"countError,omitempty"`
 	// CountForbidden: CountError is a lack of permission.
 	CountForbidden bool `json:"countForbidden,omitempty"`
-	// Migration is "yes", "no" or "unknown"; Why is its reason, for people.
+	// Migration is "yes", "no" or "unknown"; Why is its reason, for users.
 	Migration string `json:"migration"`
 	Why       string `json:"why"`
 	// Losses are the objects that a migration would leave alone, because they would lose fields; absent where there are

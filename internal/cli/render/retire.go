@@ -34,7 +34,7 @@ type Retirement struct {
 	Next string `json:"next,omitempty"`
 }
 
-// Text writes the steps for people.
+// Text writes the steps for users.
 func (r *Retirement) Text(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", r.CRD, r.headline())

@@ -74,7 +74,7 @@ func (t *trimmer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Count is a number of objects for people: "9,999".
+// Count is a number of objects for users: "9,999".
 func Count(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	sign := ""
@@ -87,7 +87,7 @@ func Count(n int64) string {
 	return sign + digits
 }
 
-// Duration is a length of time for people, in at most two units: "<1s", "42s", "3m20s", "2h10m", "3d4h".
+// Duration is a length of time for users, in at most two units: "<1s", "42s", "3m20s", "2h10m", "3d4h".
 func Duration(d time.Duration) string {
 	const day = 24 * time.Hour
 	units := []struct {

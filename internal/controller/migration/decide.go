@@ -36,14 +36,14 @@ const (
 	stepNothing  step = "nothing"
 	stepStart    step = "start"    // the run, if it is its turn
 	stepHalt     step = "halt"     // the run
-	stepGiveUp   step = "giveUp"   // the run: its worker is not heard of
+	stepGiveUp   step = "giveUp"   // the run: its worker stopped reporting
 	stepFollow   step = "follow"   // the run works: repeat what it reports
 	stepConclude step = "conclude" // compare the epoch; if it lasts, prune and say Succeeded
 	stepVoid     step = "void"     // record that the run proves nothing: the next attempt takes its turn
 	// record when the epoch of the run can have settled: the next attempt takes its turn then
 	stepPostpone step = "postpone"
 	stepFail     step = "fail" // record the failure of the run, and when to try again
-	// take another program's word for it that the first generation has succeeded, without a proof
+	// accept the Succeeded condition of another program for the first generation, without a proof
 	stepAdopt step = "adopt"
 )
 

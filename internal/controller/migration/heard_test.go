@@ -55,7 +55,7 @@ func TestWhenARunStarted(t *testing.T) {
 	}
 }
 
-// A status must not repeat the rate of a worker that is not heard of.
+// A status must not repeat the rate of a worker that stopped reporting.
 func TestAStatusTellsThatNoWordHasCome(t *testing.T) {
 	r := aRun(2, 1, silentFor(75*time.Second, func(r *run) {
 		r.report.Total, r.report.Counts.Rewritten, r.report.ObjectsPerSecond = 1000, 500, 120

@@ -162,7 +162,7 @@ func observed(m *v1alpha1.StorageVersionMigration, s v1alpha1.StorageVersionMigr
 	return takenUp
 }
 
-// summary returns one line for people.
+// summary returns one line for users.
 func summary(s v1alpha1.StorageVersionMigrationStatus, d decision) string {
 	p := s.Progress
 	switch {

@@ -57,7 +57,7 @@ func PrepareByHand(ctx context.Context, client rest.Interface, r inventory.Resou
 }
 
 // Record records that a run was proven in an epoch, with its baseline. It returns the versions that the StorageState
-// lists now, even if it listed the same ones before; or, for people, why the proof is not recorded.
+// lists now, even if it listed the same ones before; or, for users, why the proof is not recorded.
 func (h *ByHand) Record(ctx context.Context, epoch migrate.Epoch, baseline uint64) (versions []string, why string) {
 	if h.before == nil {
 		return nil, h.why

@@ -245,7 +245,7 @@ func isWeak(s ledger.State, v *agreement.View) bool {
 		})
 }
 
-// weakness says, for people, why an agreement proves nothing.
+// weakness says, for users, why an agreement proves nothing.
 func weakness(v *agreement.View) string {
 	text := fmt.Sprintf("All API servers seem to encode the resource in one version, but the evidence is only %v, "+
 		"and the installation requires more", v.Evidence)

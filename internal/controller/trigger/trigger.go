@@ -73,7 +73,7 @@ type Options struct {
 	// VersionsRole is the ClusterRole in which the trigger says at which versions Worker may rewrite each resource. If it
 	// is empty, the trigger does not say so.
 	VersionsRole string
-	// Paused returns, for people, since when everything is paused, or "" if it is not. While everything is paused,
+	// Paused returns, for users, since when everything is paused, or "" if it is not. While everything is paused,
 	// nothing is requested. A nil Paused means that everything is never paused.
 	Paused func(ctx context.Context, client rest.Interface) (since string, err error)
 	// RollbackAccepted returns until when a user has accepted that rewrites after a rollback of Kubernetes drop fields:

@@ -34,7 +34,7 @@ func AwaitsRecord(ctx context.Context, reader client.Reader, m *v1alpha1.Storage
 // the StorageState does not contain it yet, and nothing refuses the proof for good. The controller first compares the
 // collection, and looks again if the API servers have changed since its last look. A look that began after the success
 // and has not counted the proof refuses it for good, unless the API servers did not agree then, or a collection that can
-// be compared could not be read. why is, for people, the reason why a proof was refused for good, or "". It is pure.
+// be compared could not be read. why is, for users, the reason why a proof was refused for good, or "". It is pure.
 func Unrecorded(m *v1alpha1.StorageVersionMigration, s *v1alpha1.StorageStateStatus) (awaited bool, why string) {
 	proof := migrationOf(m).Proof
 	if proof == nil || proof.Start == 0 {
