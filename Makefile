@@ -103,7 +103,7 @@ record: build ## record the demo as docs/demo.svg, which README.md shows
 
 ##@ Develop
 
-# Two packages at a time: beside test/e2e, which takes nearly as long as all others together, first those whose tests wait too, then
+# Two packages at a time: next to test/e2e, which takes nearly as long as all others together, first those whose tests wait too, then
 # internal/apimigration/move, which only compiles, at a low priority.
 # Results are never cached: tests run programs that they build, and go test does not know the sources of these.
 .PHONY: test
@@ -122,7 +122,7 @@ test-long: ## the tests that take longer too (build tag "long"), and bench-quick
 	@$(MAKE) bench-quick
 
 # How long each fuzz target runs, and which: a pattern of "folder target". Inputs that fail are written to testdata/fuzz of the package; they are
-# committed with the mend.
+# committed with the fix.
 FUZZ_TIME ?= 60s
 FUZZ ?= .
 
