@@ -107,8 +107,7 @@ func (c *controlled) pausesABootstrap(t *testing.T, proxy *testbed.Proxy) {
 	tool.run(0, "resume", "--all")
 	c.change(widgetsName, `{"spec": {"pace": {"maxObjectsPerSecond": 0}}}`)
 	eventually(t, "everything is proven", func() bool {
-		migrated,
-			left := c.inPhases()
+		migrated, left := c.inPhases()
 		return migrated > 10 && left == 0
 	})
 	if migrated, _ := c.inPhases(); len(c.all()) != migrated {

@@ -141,8 +141,7 @@ func (r Request) checkConsumers(p *project.Project, old *project.Version) error 
 				"%q is not a pattern for folders: %v", pattern, err)
 		}
 		if !slices.ContainsFunc(folders, func(folder string) bool {
-			matched,
-				err := matchesFolder(pattern, folder)
+			matched, err := matchesFolder(pattern, folder)
 			return err == nil && matched
 		}) {
 			return hint.Errorf(TryInspect, "no folder with an importer of %s matches %q; there are: %s", r.From,

@@ -161,22 +161,23 @@ func (v *variants) render() string {
 		present = append(present, v.modes[text]...)
 	}
 	before, after := common(parts)
-	document := "---\n" + strings.Join(parts[0][:before], "")
+	var document strings.Builder
+	document.WriteString("---\n" + strings.Join(parts[0][:before], ""))
 	if len(parts) > 1 {
 		keyword := "if"
 		for i, text := range v.texts {
-			document += condition(keyword, v.modes[text]) + strings.Join(parts[i][before:len(parts[i])-after], "")
+			document.WriteString(condition(keyword, v.modes[text]) + strings.Join(parts[i][before:len(parts[i])-after], ""))
 			keyword = "else if"
 		}
-		document += end + strings.Join(parts[0][len(parts[0])-after:], "")
+		document.WriteString(endAction + strings.Join(parts[0][len(parts[0])-after:], ""))
 	}
 	if len(present) == len(modes) {
-		return document
+		return document.String()
 	}
-	return condition("if", present) + document + end
+	return condition("if", present) + document.String() + endAction
 }
 
-const end = "{{- end }}\n"
+const endAction = "{{- end }}\n"
 
 func condition(keyword string, of []string) string {
 	return fmt.Sprintf("{{- %s has $mode (list \"%s\") }}\n", keyword, strings.Join(of, "\" \""))
@@ -195,7 +196,7 @@ func pieces(text string) []string {
 		switch action := strings.TrimSpace(line); {
 		case strings.HasPrefix(action, "{{- range "), strings.HasPrefix(action, "{{- if "):
 			open++
-		case action == strings.TrimSpace(end):
+		case action == strings.TrimSpace(endAction):
 			open--
 		}
 	}
