@@ -8,11 +8,11 @@ MAKEFLAGS += --no-print-directory
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 # What install installs by default, as registry/name:tag@sha256:digest; make release fills it in. Empty: an image of the nodes, see IMAGE.
 RELEASE_IMAGE ?=
-LINKED := github.com/kube-migrator/kube-migrator/internal/cli
+LINKED := github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli
 LDFLAGS := -s -w -X $(LINKED).version=$(VERSION) -X $(LINKED).releaseImage=$(RELEASE_IMAGE)
 
 # Without this tag, etcd's client brings golang.org/x/net/trace, whose templates call methods by name: the linker then keeps every exported
-# method of every type, which are 10 MiB. A test in internal/policy sees to it.
+# method of every type, which are 10 MiB. A test in test/policy sees to it.
 TAGS := grpcnotrace
 
 # Both binaries. Nothing in them tells of the folder that they were built in, or of the time.
@@ -28,8 +28,11 @@ NODE_BINARIES := $(addprefix v1.37.0/,etcd kube-apiserver kubectl kubelet kube-p
 BENCH_BINARIES := $(DEMO_BINARIES) v1.37.0/kube-controller-manager v1.37.0/etcdctl
 TESTBED_BUILD := go run ./internal/testbed/cmd/testbed-build
 
-# Tools with a module file of their own: their dependencies never reach our go.mod.
-TOOL := go tool -modfile=tools/go.mod
+# The modules of this repository that make up go.work, as patterns of packages; docs/adr/0028-modules.md says why there are several.
+PACKAGES := ./... ./api-migrator/... ./examples/... ./internal/testbed/... ./kube-migrator/... ./storageversion/genericserver/... ./test/...
+
+# Tools with a module file of their own: their dependencies never reach a go.mod of ours.
+TOOL := tools/run
 LINT := $(TOOL) golangci-lint
 
 # Licences that what we link may have: those that the CNCF allows without asking.
@@ -74,17 +77,17 @@ BENCH_ARGS ?=
 
 .PHONY: build
 build: ## build bin/kube-migrator
-	CGO_ENABLED=0 go build $(BUILD_FLAGS) -o bin/kube-migrator.new$$$$ ./cmd/kube-migrator && mv -f bin/kube-migrator.new$$$$ bin/kube-migrator
+	CGO_ENABLED=0 go build $(BUILD_FLAGS) -o bin/kube-migrator.new$$$$ ./kube-migrator && mv -f bin/kube-migrator.new$$$$ bin/kube-migrator
 
 .PHONY: build-api-migrator
 build-api-migrator: ## build bin/api-migrator, for authors of operators
-	CGO_ENABLED=0 go build $(BUILD_FLAGS) -o bin/api-migrator.new$$$$ ./cmd/api-migrator && mv -f bin/api-migrator.new$$$$ bin/api-migrator
+	CGO_ENABLED=0 go build $(BUILD_FLAGS) -o bin/api-migrator.new$$$$ ./api-migrator && mv -f bin/api-migrator.new$$$$ bin/api-migrator
 
 .PHONY: image
 image: ## an OCI image for amd64 and arm64 in dist/, without Docker; `ctr images import` and `kind load image-archive` read it
 	@mkdir -p bin $(dir $(IMAGE_TAR)); new=$$(mktemp -d bin/image.XXXXXX); trap 'rm -rf "$$new"' EXIT; \
 	for arch in amd64 arm64; do \
-		GOOS=linux GOARCH=$$arch CGO_ENABLED=0 go build $(BUILD_FLAGS) -o "$$new/$$arch" ./cmd/kube-migrator; \
+		GOOS=linux GOARCH=$$arch CGO_ENABLED=0 go build $(BUILD_FLAGS) -o "$$new/$$arch" ./kube-migrator; \
 	done; \
 	go -C tools build -o "$$PWD/$$new/image" ./image; \
 	"$$new/image" --name '$(IMAGE)' --output '$(IMAGE_TAR)' "linux/amd64=$$new/amd64" "linux/arm64=$$new/arm64"
@@ -92,32 +95,32 @@ image: ## an OCI image for amd64 and arm64 in dist/, without Docker; `ctr images
 .PHONY: demo
 demo: build ## a real control plane with old data: upgrade it, migrate it, show the proof
 	@$(TESTBED_BUILD) $(DEMO_BINARIES) >/dev/null
-	@go build -o bin/demo.$$$$ ./test/demo && mv -f bin/demo.$$$$ bin/demo && exec bin/demo --binary=bin/kube-migrator
+	@go build -o bin/demo.$$$$ ./kube-migrator/test/demo && mv -f bin/demo.$$$$ bin/demo && exec bin/demo --binary=bin/kube-migrator
 
 .PHONY: record
 record: build ## record the demo as docs/demo.svg, which README.md shows
 	@$(TESTBED_BUILD) $(DEMO_BINARIES) >/dev/null
-	@go build -o bin/demo ./test/demo
+	@go build -o bin/demo ./kube-migrator/test/demo
 	@go -C tools build -o ../bin/record ./record
 	@bin/record --output docs/demo.svg --title 'A control plane with old objects is upgraded, migrated, and audited before and after' bin/demo --binary=bin/kube-migrator
 
 ##@ Develop
 
-# Two packages at a time: next to test/e2e, which takes nearly as long as all others together, first those whose tests wait too, then
-# internal/apimigration/move, which only compiles, at a low priority.
+# Two packages at a time: next to kube-migrator/test/e2e, which takes nearly as long as all others together, first those whose tests wait too, then
+# api-migrator/internal/move, which only compiles, at a low priority.
 # Results are never cached: tests run programs that they build, and go test does not know the sources of these.
 .PHONY: test
 test: ## all tests, against real API servers (some 50 minutes on 2 cores once those are built)
 	@$(TESTBED_BUILD) $(TEST_BINARIES) $(CHART_BINARIES)
-	go vet ./...
-	$(call go_test,./test/e2e ./internal/worker ./internal/apimigration/crd ./internal/cli ./internal/agreement ./internal/apimigration/move ./...,\
+	go vet $(PACKAGES)
+	$(call go_test,./kube-migrator/test/e2e ./kube-migrator/internal/worker ./api-migrator/internal/crd ./kube-migrator/internal/cli ./kube-migrator/test/agreement ./api-migrator/internal/move $(PACKAGES),\
 		-count 1 -vet off -ldflags=-w -timeout 60m -p 2 -parallel 4,$(AS_ROOT))
 
 .PHONY: test-long
 test-long: ## the tests that take longer too (build tag "long"), and bench-quick; the first run builds kube-apiserver of eight releases
 	@$(TESTBED_BUILD) $(RELEASE_BINARIES)
-	go vet -tags long ./...
-	$(AS_ROOT) go test -count 1 -tags long -timeout 120m -p 1 -parallel 4 ./...
+	go vet -tags long $(PACKAGES)
+	$(AS_ROOT) go test -count 1 -tags long -timeout 120m -p 1 -parallel 4 $(PACKAGES)
 	@$(MAKE) fuzz
 	@$(MAKE) bench-quick
 
@@ -147,20 +150,20 @@ test-node: ## the image's pods on a whole node, as root (build tag "node"; docs/
 
 .PHONY: test-page
 test-page: ## the page of the dashboard in Chromium, with axe-core (build tag "page"; chromium and npm of Debian); screenshots in bin/page
-	go vet -tags page ./test/page
-	$(call go_test,./test/page,-tags page -timeout 20m -count 1,PAGE_SCREENSHOTS="$$PWD/bin/page")
+	go vet -tags page ./kube-migrator/test/page
+	$(call go_test,./kube-migrator/test/page,-tags page -timeout 20m -count 1,PAGE_SCREENSHOTS="$$PWD/bin/page")
 	@echo "screenshots: $$PWD/bin/page"
 
 .PHONY: screenshots
 screenshots: ## draw docs/dashboard.png in Chromium, as test-page does
-	PAGE_SCREENSHOTS="$$PWD/bin/page" go test -tags page -count 1 -run '^TestThePictureOfTheDocumentation$$' ./test/page
+	PAGE_SCREENSHOTS="$$PWD/bin/page" go test -tags page -count 1 -run '^TestThePictureOfTheDocumentation$$' ./kube-migrator/test/page
 	cp bin/page/documentation.png docs/dashboard.png && chmod 644 docs/dashboard.png
 
 .PHONY: test-readme
-test-readme: ## the commands of README.md, in a clone and in their order (build tag "readme"; FRESH=1: with modules in the cache, and nothing built)
+test-readme: ## the commands of README.md in a clone, in their order, and the modules as others install them (build tag "readme"; FRESH=1: with modules in the cache, and nothing built)
 	@$(TESTBED_BUILD) $(DEMO_BINARIES)
-	go vet -tags readme ./test/readme
-	$(call go_test,./test/readme,-tags readme -timeout 30m -count 1 -v)
+	go vet -tags readme ./test/readme ./test/consumer
+	$(call go_test,./test/readme ./test/consumer,-tags readme -timeout 30m -count 1 -v)
 
 .PHONY: chaos
 chaos: ## faults of all kinds for CHAOS_TIME, judged past the API servers, as root with nft (build tag "chaos"; docs/reliability.md)
@@ -171,23 +174,24 @@ chaos: ## faults of all kinds for CHAOS_TIME, judged past the API servers, as ro
 
 .PHONY: lint
 lint: ## golangci-lint with .golangci.yml (built on first use: minutes)
-	$(LINT) run ./...
+	$(LINT) run $(PACKAGES)
 	cd tools && go tool golangci-lint run --config ../.golangci.yml ./...
 
 .PHONY: fmt
 fmt: ## format the code and sort its imports
-	$(LINT) fmt ./...
+	$(LINT) fmt $(PACKAGES)
 
 .PHONY: generate
-generate: ## write everything that is generated (docs/cli, docs/api.md, docs/releases.md, the chart, config) and tidy the module files
-	go generate ./...
-	go mod tidy
+generate: build build-api-migrator ## write everything that is generated (docs/cli, docs/api.md, docs/releases.md, the chart, config) and tidy the module files
+	go generate $(PACKAGES)
+	go -C tools run ./reference ../docs/cli "$$PWD/bin/kube-migrator" "$$PWD/bin/api-migrator"
+	tools/tidy
 	go -C tools mod tidy
 
 .PHONY: decodable
-decodable: ## ask real API servers what each release can decode, and write internal/upgrade/releases
+decodable: ## ask real API servers what each release can decode, and write kube-migrator/internal/upgrade/releases
 	@$(TESTBED_BUILD) $(RELEASE_BINARIES)
-	go run ./internal/upgrade/cmd/decodable internal/upgrade/releases
+	go run ./kube-migrator/internal/upgrade/cmd/decodable kube-migrator/internal/upgrade/releases
 
 # What make try-project tries: a module and its version, and what api-migrator plan is asked for. PLAN_ARGS are further arguments of it; BY_HAND is
 # what you have found to be left. INTO is the document that gets the row; empty: print it.
@@ -201,7 +205,7 @@ INTO ?= docs/api-migrator.md
 
 .PHONY: try-project
 try-project: build-api-migrator ## try api-migrator on a copy of a Go module: MODULE=path@version KIND=… FROM=group/version TO=… (docs/api-migrator.md)
-	@go run ./internal/apimigration/cmd/try-project --binary bin/api-migrator --module '$(MODULE)' --kind '$(KIND)' --from '$(FROM)' --to '$(TO)' \
+	@go run ./api-migrator/internal/cmd/try-project --binary bin/api-migrator --module '$(MODULE)' --kind '$(KIND)' --from '$(FROM)' --to '$(TO)' \
 		--by-hand '$(BY_HAND)' --into '$(INTO)' -- $(PLAN_ARGS)
 
 .PHONY: check-generated
@@ -216,15 +220,15 @@ check-generated: ## make generate must change nothing
 check: check-generated lint test ## what CI runs: generated files are current, lint, test
 
 .PHONY: bench
-bench: build ## measure against the peers and the ceiling; writes bench/results (hours for all; SCENARIO=S1 ROUNDS=3; docs/benchmarks.md)
+bench: build ## measure against the peers and the ceiling; writes bin/bench (hours for all; SCENARIO=S1 ROUNDS=3; docs/benchmarks.md)
 	@$(TESTBED_BUILD) $(BENCH_BINARIES)
-	go run ./bench --scenario='$(SCENARIO)' --rounds='$(ROUNDS)' $(BENCH_ARGS)
+	go run ./test/bench --scenario='$(SCENARIO)' --rounds='$(ROUNDS)' $(BENCH_ARGS)
 
 .PHONY: bench-quick
 bench-quick: build ## every scenario of the benchmark with few objects: shows that it works, measures nothing; writes bin/bench-quick
 	@$(TESTBED_BUILD) $(BENCH_BINARIES)
 	go -C tools test ./plot
-	go run ./bench --quick --output=bin/bench-quick --scenario='$(SCENARIO)' $(BENCH_ARGS)
+	go run ./test/bench --quick --output=bin/bench-quick --scenario='$(SCENARIO)' $(BENCH_ARGS)
 
 .PHONY: bench-go
 bench-go: ## Go's benchmarks of hot paths, here and at the commit BASE=HEAD, compared by benchstat
@@ -248,7 +252,7 @@ release: ## archives for PLATFORMS, their SBOMs, the image, the chart, krew's ma
 	@rm -rf $(RELEASE) $(PACKED) && mkdir -p $(RELEASE) $(PACKED) bin; tools=$$(mktemp -d bin/release.XXXXXX); trap 'rm -rf "$$tools"' EXIT; \
 	go -C tools build -o "$$PWD/$$tools/" ./dist ./image ./sbom; \
 	for arch in amd64 arm64; do \
-		GOOS=linux GOARCH=$$arch CGO_ENABLED=0 go build $(BUILD_FLAGS) -o $(PACKED)/$$arch ./cmd/kube-migrator; \
+		GOOS=linux GOARCH=$$arch CGO_ENABLED=0 go build $(BUILD_FLAGS) -o $(PACKED)/$$arch ./kube-migrator; \
 	done; \
 	"$$tools/image" --name '$(IMAGE)' --command kube-migrator --output $(RELEASE)/kube-migrator-image.tar --digest "$$tools/digest" \
 		linux/amd64=$(PACKED)/amd64 linux/arm64=$(PACKED)/arm64; \
@@ -258,7 +262,7 @@ release: ## archives for PLATFORMS, their SBOMs, the image, the chart, krew's ma
 		os=$${platform%/*} arch=$${platform#*/}; folder=$(PACKED)/$$os-$$arch; folders+=("$$platform=$$folder"); \
 		suffix=; if [[ $$os == windows ]]; then suffix=.exe; fi; \
 		for command in kube-migrator api-migrator; do \
-			GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 go build $(BUILD_FLAGS) -ldflags "$$linked" -o "$$folder/$$command$$suffix" ./cmd/$$command; \
+			GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 go build $(BUILD_FLAGS) -ldflags "$$linked" -o "$$folder/$$command$$suffix" ./$$command; \
 			"$$tools/sbom" --binary "$$folder/$$command$$suffix" --version '$(VERSION)' --output "$(RELEASE)/$$command-$$os-$$arch.spdx.json"; \
 		done; \
 	done; \
@@ -274,7 +278,7 @@ push-image: ## push the image of make release under IMAGE, and print its digest
 .PHONY: check-reproducible
 check-reproducible: PLATFORMS := linux/amd64 linux/arm64
 check-reproducible: ## make a release of the last commit twice, in two folders, and compare every byte (FRESH=1: the second with an empty build cache)
-	@go -C tools test ./dist ./sbom ./record
+	@go -C tools test ./dist ./sbom ./record ./reference
 	@folder=$$(mktemp -d); trap 'chmod -R u+w "$$folder"; rm -rf "$$folder"' EXIT; \
 	for copy in one another/one; do \
 		git clone --quiet . "$$folder/$$copy"; mkdir "$$folder/$$copy/tmp"; \
@@ -289,7 +293,7 @@ site: ## the documentation as a site, in dist/site; mkdocs is in the Debian pack
 	@mkdocs build --quiet --strict && echo 'dist/site/index.html'
 
 .PHONY: changelog
-changelog: ## gather the fragments in changelog/unreleased on the page of VERSION, such as VERSION=v0.1.0, for the commit that is tagged
+changelog: ## prepare the commit of VERSION, such as VERSION=v0.1.0: gather changelog/unreleased on its page, require it in every go.mod
 	@if ! [[ '$(VERSION)' =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-rc\.[0-9]+)?$$ ]]; then \
 		echo 'error: $(VERSION) is no version of a release' >&2; echo 'Try: make changelog VERSION=v0.1.0' >&2; exit 1; \
 	fi; \
@@ -297,18 +301,20 @@ changelog: ## gather the fragments in changelog/unreleased on the page of VERSIO
 		echo 'error: $(VERSION) is released' >&2; echo 'Try: git tag --list --sort=-version:refname' >&2; exit 1; \
 	fi; \
 	page=changelog/$(VERSION).md; shopt -s nullglob; fragments=(changelog/unreleased/*.md); \
-	if (( ! $${#fragments[@]} )); then echo 'no change is waiting in changelog/unreleased'; exit 0; fi; \
 	title='# $(VERSION)'; if [[ -e $$page ]]; then title=; fi; \
-	{ printf '%s\n' "$$title"; if [[ $$title ]]; then echo; fi; cat "$${fragments[@]}"; } >>"$$page"; rm "$${fragments[@]}"; \
-	echo "$$page has the changes; edit and commit it, and tag that commit"
+	{ printf '%s\n' "$$title"; if [[ $$title ]]; then echo; fi; cat "$${fragments[@]}" /dev/null; } >>"$$page"; rm -f "$${fragments[@]}"; \
+	tools/require '$(VERSION)'; tags='$(VERSION)'; \
+	for module in api-migrator internal/testbed kube-migrator storageversion/genericserver; do tags+=" $$module/$(VERSION)"; done; \
+	echo "$$page has the changes, and every go.mod requires $(VERSION) of the others; edit and commit it, and tag that commit for each module:"; \
+	echo "for tag in $$tags; do git tag \"\$$tag\"; done"
 
 .PHONY: licences
 licences: ## the licences of all modules that the binaries are linked with are allowed
-	@$(TOOL) go-licenses check ./cmd/... --allowed_licenses='$(LICENCES)' --logtostderr=false --stderrthreshold=ERROR --log_file=/dev/null && echo 'all licences are among $(LICENCES)'
+	@$(TOOL) go-licenses check ./kube-migrator ./api-migrator --allowed_licenses='$(LICENCES)' --logtostderr=false --stderrthreshold=ERROR --log_file=/dev/null && echo 'all licences are among $(LICENCES)'
 
 .PHONY: vulncheck
 vulncheck: ## known vulnerabilities in what the binaries call; VULNDB=FOLDER names a copy of the database
-	@code=0; $(TOOL) govulncheck $(if $(VULNDB),-db 'file://$(abspath $(VULNDB))') ./cmd/... || code=$$?; \
+	@code=0; $(TOOL) govulncheck $(if $(VULNDB),-db 'file://$(abspath $(VULNDB))') ./kube-migrator ./api-migrator || code=$$?; \
 	if (( code != 0 && code != 3 )); then \
 		echo 'error: nothing was checked: the vulnerability database $(or $(VULNDB),of the Go team) cannot be read' >&2; \
 		echo 'Try: make vulncheck VULNDB=FOLDER' >&2; \

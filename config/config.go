@@ -4,7 +4,7 @@
 // Package config holds the manifests that are generated from the API types.
 //
 // It owns the CRDs in crd/. The kustomizations next to them, crd/kustomization.yml and default/, are generated from
-// internal/install by internal/cli/cmd/manifests. `make generate` writes all of them.
+// kube-migrator/internal/install by kube-migrator/internal/cli/cmd/manifests. `make generate` writes all of them.
 package config
 
 import "embed"

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
 
 // canned is a RoundTripper that gives the same answer to everything, in the encoding of the API server.
@@ -40,7 +41,7 @@ func metadataOf(i int) metav1.PartialObjectMetadata {
 		}
 		return metav1.ManagedFieldsEntry{Manager: manager, Operation: operation, APIVersion: "wardle.example.com/v1",
 			Time: &at, FieldsType: "FieldsV1",
-			FieldsV1: metav1.NewFieldsV1(`{"f:spec":{".":{}` + set.String() + `}}`)}
+			FieldsV1: pruning.NewFields(`{"f:spec":{".":{}` + set.String() + `}}`)}
 	}
 	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: fmt.Sprintf("object-%06d", i), UID: "b3a9a2a0-58b2-4a4e-9f42-0e3d6b1d6f10",

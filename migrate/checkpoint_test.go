@@ -6,12 +6,12 @@ package migrate
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"pgregory.net/rapid"
 )
 
 // etcd is a model of what is stored: by key, in which version and since which revision.
@@ -59,10 +59,10 @@ func (e *etcd) read(w witness) object {
 }
 
 // others create, changes or deletes objects; each write is in the version that the given function says.
-func (e *etcd) others(t *rapid.T, who string, version func() string) {
-	for range rapid.IntRange(0, 3).Draw(t, who) {
-		key := fmt.Sprintf("ns/%d", rapid.IntRange(0, 9).Draw(t, "key"))
-		if e.revision++; rapid.IntRange(0, 3).Draw(t, "deletes") == 0 {
+func (e *etcd) others(draw *rand.Rand, version func() string) {
+	for range draw.IntN(4) {
+		key := fmt.Sprintf("ns/%d", draw.IntN(10))
+		if e.revision++; draw.IntN(4) == 0 {
 			delete(e.objects, key)
 		} else {
 			e.write(key, version())
@@ -82,23 +82,25 @@ func (e *etcd) list() []object {
 // The model: passes that are cut short, servers that write another version between epochs, and one that does so at the
 // end of an epoch, unseen until then, while the sweep's own patches may reach it. Between two epochs etcd may be
 // restored from a backup, with a revision that is greater than before or not. What a checkpoint calls current is stored
-// in the version of the present hash, and so is everything when a pass ends (I1, I2, I4, I5).
+// in the version of the present hash, and so is everything when a pass ends (I1, I2, I4, I5). Each seed is a history.
 func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
+	const histories = 1000
 	skipped, prefixed, proven, restored, unseen := 0, 0, 0, 0, 0
-	rapid.Check(t, func(t *rapid.T) {
+	for seed := range uint64(histories) {
+		draw := rand.New(rand.NewPCG(seed, 0))
 		e := etcd{revision: 1, objects: map[string]value{}}
-		anyVersion := func() string { return rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "version") }
+		anyVersion := func() string { return []string{"v1", "v2"}[draw.IntN(2)] }
 		for i := range 10 {
 			e.write(fmt.Sprintf("ns/%d", i), "v1")
 		}
 		var c checkpoint
-		for range rapid.IntRange(1, 6).Draw(t, "epochs") {
-			hash := rapid.SampledFrom([]string{"v1", "v2", "v2"}).Draw(t, "hash")
-			e.others(t, "before the epoch settled", anyVersion)
+		for range 1 + draw.IntN(6) {
+			hash := []string{"v1", "v2", "v2"}[draw.IntN(3)]
+			e.others(draw, anyVersion)
 			c.end()
-			if e.backup != nil && rapid.IntRange(0, 2).Draw(t, "restored") == 0 {
-				e.restore(rapid.SampledFrom([]uint64{0, 3, 50}).Draw(t, "bumped"))
-				e.others(t, "after the restore", anyVersion)
+			if e.backup != nil && draw.IntN(3) == 0 {
+				e.restore([]uint64{0, 3, 50}[draw.IntN(3)])
+				e.others(draw, anyVersion)
 				restored++
 			}
 			var said testimony
@@ -110,7 +112,7 @@ func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
 			} else if c.believe(said.upTo); said.upTo > 0 && restored > 0 {
 				unseen++
 			}
-			if rapid.IntRange(0, 2).Draw(t, "backed up") == 0 {
+			if draw.IntN(3) == 0 {
 				e.backUp()
 			}
 			c.begin(Epoch{Hash: hash, Servers: []string{fmt.Sprint(e.revision)}, Evidence: Observed})
@@ -127,11 +129,11 @@ func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
 			var candidate witness
 			newest, last, whole := e.revision, "", true
 			for rest := e.list(); len(rest) > 0 && whole; {
-				objects := rest[:min(len(rest), rapid.IntRange(1, 4).Draw(t, "page"))]
+				objects := rest[:min(len(rest), 1+draw.IntN(4))]
 				rest = rest[len(objects):]
 				gone := false
 				for _, o := range objects {
-					e.others(t, "meanwhile", version)
+					e.others(draw, version)
 					if c.current(o) {
 						skipped++
 						if c.Prefix.covers(hash, o.key(), number(o.resourceVersion)) {
@@ -142,7 +144,7 @@ func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
 					stored, ok := e.objects[o.key()]
 					gone = gone || !ok
 					switch v := version(); {
-					case rapid.IntRange(0, 20).Draw(t, "fails") == 0:
+					case draw.IntN(21) == 0:
 						c.Counts.Failed++
 					case ok && stored.version != v:
 						e.write(o.key(), v)
@@ -154,7 +156,7 @@ func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
 						candidate = witness{Namespace: "ns", Name: o.name, UID: now.uid, ResourceVersion: now.revision,
 							Owners: uint64(now.owners)}
 					}
-					if whole = rapid.IntRange(0, 30).Draw(t, "dies") > 0; !whole {
+					if whole = draw.IntN(31) > 0; !whole {
 						break
 					}
 				}
@@ -169,19 +171,19 @@ func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
 				if s := (position{newest: newest, done: c.Done, doneAt: c.DoneAt}); !intruder {
 					trail = append(trail, s)
 				}
-				if rapid.Bool().Draw(t, "looked") {
+				if draw.IntN(2) == 0 {
 					for _, s := range trail {
 						c.confirm(s)
 					}
 					trail = nil
 				}
-				intruder = intruder || rapid.IntRange(0, 8).Draw(t, "intruder") == 0
+				intruder = intruder || draw.IntN(9) == 0
 				if intruder {
 					continue
 				}
 				for _, o := range e.list() {
 					if c.current(o) && e.objects[o.key()].version != hash {
-						t.Fatalf("%s at %s is stored as %s and is called current for %s: %+v", o.key(),
+						t.Fatalf("seed %d: %s at %s is stored as %s and is called current for %s: %+v", seed, o.key(),
 							o.resourceVersion, e.objects[o.key()].version, hash, c)
 					}
 				}
@@ -190,12 +192,12 @@ func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
 				proven++
 				for key, v := range e.objects {
 					if v.version != hash {
-						t.Fatalf("%s is stored as %s at the end of a pass for %s: %+v", key, v.version, hash, c)
+						t.Fatalf("seed %d: %s is stored as %s at the end of a pass for %s: %+v", seed, key, v.version, hash, c)
 					}
 				}
 			}
 		}
-	})
+	}
 	t.Logf("%d objects skipped, %d of them because of a prefix, %d passes ended, %d restores, witnesses vouched %d "+
 		"times afterwards",
 		skipped, prefixed, proven, restored, unseen)

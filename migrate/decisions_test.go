@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 )
 
 func status(code int32, reason metav1.StatusReason, message string) error {
@@ -148,7 +149,7 @@ func TestWhatAnEarlierEpochWroteStaysKnown(t *testing.T) {
 
 	c.begin(restarted)
 	c.Baseline, c.Confirmed = 300, 300
-	if diff := cmp.Diff([]goodRange{{Hash: "v2", From: 100, To: 200}}, c.Ranges); diff != "" {
+	if diff := compare.Diff([]goodRange{{Hash: "v2", From: 100, To: 200}}, c.Ranges); diff != "" {
 		t.Errorf("ranges (-want +got):\n%s", diff)
 	}
 	for rv, want := range map[string]bool{"100": false, "101": true, "200": true, "201": false, "300": false,
@@ -157,7 +158,7 @@ func TestWhatAnEarlierEpochWroteStaysKnown(t *testing.T) {
 			t.Errorf("after the restart, current(%q) = %v, want %v", rv, got, want)
 		}
 	}
-	if diff := cmp.Diff(Counts{RewrittenBefore: 7, Retried: 3, ThroughStatus: 2}, c.Counts); diff != "" ||
+	if diff := compare.Diff(Counts{RewrittenBefore: 7, Retried: 3, ThroughStatus: 2}, c.Counts); diff != "" ||
 		c.Failures != nil || c.Restarts != 1 {
 		t.Errorf("the new pass starts to count again (-want +got):\n%s", diff)
 	}
@@ -270,7 +271,7 @@ func TestWhatTheServerDidToAnObjectOnItsOwnAccountIsCounted(t *testing.T) {
 		got := outcome(tt.listed, after)
 		want := Counts{Rewritten: 1, ChangedByAdmission: int64(tt.want & changed),
 			ManagedFieldsDropped: int64(tt.want & dropped / dropped)}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := compare.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 )
 
 // In a dry run, no resourceVersion moves, whether or not an object is stale.
@@ -28,7 +28,7 @@ func TestADryRunCountsWhatIsAcceptedAndWhatIsRefused(t *testing.T) {
 	}
 	got := result.Counts
 	got.Retried = 0
-	if diff := cmp.Diff(Counts{Accepted: 2, Failed: 1}, got); diff != "" {
+	if diff := compare.Diff(Counts{Accepted: 2, Failed: 1}, got); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
 	}
 	if accounted(result) != 2 || got.Done() != 3 {

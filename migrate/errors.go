@@ -270,7 +270,8 @@ func causeOf(ctx context.Context, err error) error {
 
 // describe returns the text of an error. It shortens connection errors, in which net/http repeats the URL.
 func describe(err error) string {
-	if op, ok := errors.AsType[*net.OpError](err); ok {
+	var op *net.OpError
+	if errors.As(err, &op) {
 		return fmt.Sprintf("the API server does not answer: %v", op)
 	}
 	return err.Error()

@@ -23,7 +23,7 @@ import (
 )
 
 // What follows is about API servers that lie, or never come to an end. With real API servers in front the same is
-// tested in test/e2e.
+// tested in kube-migrator/test/e2e.
 
 // liar is an API server in this process whose answers are made up: list returns a page for a continue token, patch and
 // get an answer to a request about one object. It records every request for an object as it was sent.

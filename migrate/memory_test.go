@@ -21,7 +21,7 @@ import (
 )
 
 // collection answers, within the process, as an API server does that has n ConfigMaps: fifty thousand of them take
-// seconds. The resident set of the whole program against real servers is measured in test/e2e; what one object leaves
+// seconds. The resident set of the whole program against real servers is measured in kube-migrator/test/e2e; what one object leaves
 // behind is lost in the noise there, and not here.
 type collection struct{ n int }
 

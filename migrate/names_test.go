@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 )
 
 // Names that an API server accepts for some resources, such as Roles.
@@ -42,7 +42,7 @@ func TestAnObjectOfAnyNameIsRewritten(t *testing.T) {
 	}
 	slices.Sort(want)
 	slices.Sort(l.sent)
-	if diff := cmp.Diff(want, l.sent); diff != "" {
+	if diff := compare.Diff(want, l.sent); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }

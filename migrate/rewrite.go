@@ -12,6 +12,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/internal/printable"
+	"github.com/kube-migrator/kube-migrator/internal/waitgroup"
 )
 
 // rewriteAll is the pass over all objects, starting from the checkpoint. The resourceVersion of the first page is the
@@ -124,7 +125,7 @@ func (s *Sweep) each(ctx context.Context, starting untilStop, objects []object,
 			}
 		})
 	}
-	var workers sync.WaitGroup
+	var workers waitgroup.Group
 	for range min(s.options.MaxInFlight, len(objects)) {
 		workers.Go(func() {
 			for o, ok := take(); ok; o, ok = take() {
@@ -316,7 +317,8 @@ func (s *Sweep) stored(starting untilStop, o object) (bool, error) {
 
 // judge decides whether an error is about the object, which it then records, or about everything, which ends the sweep.
 func (s *Sweep) judge(starting untilStop, o object, err error) (Counts, *Failure, error) {
-	if silent, ok := errors.AsType[*outage](err); ok && starting.Err() == nil {
+	var silent *outage
+	if errors.As(err, &silent) && starting.Err() == nil {
 		if err = s.ends(silent, s.Progress().Phase == Retrying); err == nil {
 			err = silent.problem
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/internal/storedversions"
+	"github.com/kube-migrator/kube-migrator/internal/waitgroup"
 )
 
 // Defaults of Options.
@@ -271,7 +272,7 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var watcher sync.WaitGroup
+	var watcher waitgroup.Group
 	defer s.hold.open()
 	defer watcher.Wait()
 	defer cancel(nil)

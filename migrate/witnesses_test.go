@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build go1.25
+
 package migrate
 
 import (
@@ -12,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 )
 
 func TestWhatAWitnessProves(t *testing.T) {
@@ -70,7 +72,7 @@ func TestWhatIsBelievedEndsWhereTheWitnessesEnd(t *testing.T) {
 		got, want := known, known
 		got.believe(tt.upTo)
 		tt.want(&want)
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := compare.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build go1.25
+
 package storageversion
 
 import (
@@ -12,10 +14,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 )
 
 var (
@@ -146,7 +149,7 @@ func checkRefusal(t *testing.T, answer *httptest.ResponseRecorder) {
 		Reason: metav1.StatusReasonServiceUnavailable, Code: http.StatusServiceUnavailable,
 		Details: &metav1.StatusDetails{Group: "demo.example.com", RetryAfterSeconds: 1},
 	}
-	if diff := cmp.Diff(want, status); diff != "" {
+	if diff := compare.Diff(want, status); diff != "" {
 		t.Errorf("the Status (-want +got):\n%s", diff)
 	}
 }

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build go1.25
+
 package storageversion
 
 import (
@@ -16,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/internal/pace"
-	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
 // collected is a memory, with a Collector that looks at it again and again.
@@ -284,51 +285,4 @@ func TestAnObjectWithoutEntriesGoes(t *testing.T) {
 			t.Errorf("published %q: %v", c.entryOf(p.ID()), err)
 		}
 	})
-}
-
-// Another server could drop the entry, too, so there is none.
-func collectorOnARealServer(t *testing.T, cluster *testbed.Cluster) {
-	const limit = shortLease + 10*time.Second
-	p := start(t, cluster, func(*Options, *process) {})
-	Eventually(t, "the publisher is ready", p.ready)
-	collector, err := NewCollector(cluster.Config(), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	collect := func() {
-		next, err := collector.Collect(t.Context())
-		if err != nil {
-			t.Error(err)
-		}
-		_ = pace.Sleep(t.Context(), next)
-	}
-	for begun := time.Now(); time.Since(begun) < 2*shortLease; collect() {
-		if published(t, cluster, MigrationAPI, widgets).Status.find(p.ID()) == nil {
-			t.Fatal("the entry of a live server was removed")
-		}
-	}
-	p.crash()
-	for crashed := time.Now(); ; collect() {
-		o := published(t, cluster, MigrationAPI, widgets)
-		checkTrue(t, o)
-		if o.Status.find(p.ID()) == nil {
-			break
-		}
-		if time.Since(crashed) > limit {
-			t.Fatalf("the entry is still there after %s", limit)
-		}
-	}
-	if p.ready() {
-		t.Error("the entry was removed while its server took writes")
-	}
-	// Without waiting for a minute: the preconditions of the deletion are those of the object that was read.
-	empty := published(t, cluster, MigrationAPI, widgets)
-	collector.empty[empty.Metadata.Name] = observation{
-		version: empty.Metadata.UID + "/" + empty.Metadata.ResourceVersion,
-		since:   time.Now().Add(-emptyFor), last: time.Now(),
-	}
-	collect()
-	if o := published(t, cluster, MigrationAPI, widgets); o.Metadata.UID != "" {
-		t.Errorf("the object without entries is still there: %+v", o)
-	}
 }

@@ -260,7 +260,7 @@ func (g *gate) cancelWrites() int {
 func (g *gate) pending() (count int, why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, r := range slices.SortedFunc(maps.Keys(g.resources), compare) {
+	for _, r := range slices.SortedFunc(maps.Keys(g.resources), byName) {
 		if err := g.checkLocked(r); err != nil {
 			count++
 			if why == nil {

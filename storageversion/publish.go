@@ -317,7 +317,7 @@ func ResourceOf(name string) schema.GroupResource {
 	return r
 }
 
-func compare(a, b schema.GroupResource) int { return strings.Compare(ObjectName(a), ObjectName(b)) }
+func byName(a, b schema.GroupResource) int { return strings.Compare(ObjectName(a), ObjectName(b)) }
 
 // pause waits for about as long as it is told, between half and the whole: servers that start at once should not meet
 // again.

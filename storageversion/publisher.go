@@ -134,8 +134,13 @@ func (p *Publisher) Run(ctx context.Context) error {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var work sync.WaitGroup
-	work.Go(func() { p.keepMembership(working) })
-	work.Go(func() { p.keepPublished(working) })
+	for _, keep := range []func(context.Context){p.keepMembership, p.keepPublished} {
+		work.Add(1)
+		go func() {
+			defer work.Done()
+			keep(working)
+		}()
+	}
 
 	<-ctx.Done()
 	drained := p.gate.close()

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build go1.25
+
 package storageversion
 
 import (
@@ -25,6 +27,12 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+var errCut = errors.New("the connection was cut")
 
 // memory is an API server's storage with resourceVersions, preconditions and status subresources, in virtual time. It
 // stands for what the tests on a real server show that a real one does; here the order of events is random.

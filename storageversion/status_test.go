@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 )
 
 var (
@@ -108,7 +107,7 @@ func TestWhatIsWritten(t *testing.T) {
 			} else if !changed {
 				t.Error("it would not be written")
 			}
-			if diff := cmp.Diff(compact(t, test.want), compact(t, string(got))); diff != "" {
+			if diff := compare.Diff(compact(t, test.want), compact(t, string(got))); diff != "" {
 				t.Errorf("the status (-want +got):\n%s", diff)
 			}
 			// Written once, it stays.
@@ -127,8 +126,7 @@ func TestATouchChangesTheUpdateTimeAlone(t *testing.T) {
 	own := &entryFields{APIServerID: "me", EncodingVersion: "v1", DecodableVersions: []string{"v1"}}
 	written, _ := edit{own: own, id: "me", updateTimes: true, now: earlier}.apply(object{})
 	next, changed := edit{own: own, id: "me", updateTimes: true, touch: true, now: later}.apply(object{Status: written})
-	if !changed || !next.Conditions[0].LastUpdateTime.Equal(new(metav1.NewTime(later))) ||
-		!next.Conditions[0].LastTransitionTime.Equal(new(metav1.NewTime(earlier))) {
+	if c := next.Conditions[0]; !changed || !c.LastUpdateTime.Time.Equal(later) || !c.LastTransitionTime.Time.Equal(earlier) {
 		t.Errorf("the touched condition is %+v", next.Conditions[0].conditionFields)
 	}
 }

@@ -3,4 +3,4 @@
 
 package v1alpha1
 
-//go:generate go tool -modfile=../../tools/go.mod controller-gen object:headerFile=boilerplate.txt crd:maxDescLen=2000 paths=. output:crd:dir=../../config/crd
+//go:generate ../../tools/run controller-gen object:headerFile=boilerplate.txt crd:maxDescLen=2000 paths=. output:crd:dir=../../config/crd

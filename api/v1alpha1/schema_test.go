@@ -13,8 +13,9 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 
 	"github.com/kube-migrator/kube-migrator/config"
 )
@@ -150,7 +151,7 @@ func TestTheSearchForBoundsFindsWhatHasNone(t *testing.T) {
 			got = append(got, path)
 		}
 	})
-	if diff := cmp.Diff([]string{"It.free", "It.inner.kind", "It.list", "It.list[]", "It.pairs"}, got); diff != "" {
+	if diff := compare.Diff([]string{"It.free", "It.inner.kind", "It.list", "It.list[]", "It.pairs"}, got); diff != "" {
 		t.Errorf("fields without bounds (-want +got):\n%s", diff)
 	}
 }

@@ -6,7 +6,7 @@ package agreement
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 )
 
 func TestAnEpochHasTheAddressesOfServersThatHaveShownItsHash(t *testing.T) {
@@ -29,10 +29,10 @@ func TestAnEpochHasTheAddressesOfServersThatHaveShownItsHash(t *testing.T) {
 		}
 		return e.Addresses
 	}
-	if diff := cmp.Diff(both, addresses(func() {})); diff != "" {
+	if diff := compare.Diff(both, addresses(func() {})); diff != "" {
 		t.Errorf("both servers show the hash (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{s.address(1)}, addresses(func() { config.CAData = s.cas[1] })); diff != "" {
+	if diff := compare.Diff([]string{s.address(1)}, addresses(func() { config.CAData = s.cas[1] })); diff != "" {
 		t.Errorf("one has a certificate of another authority (-want +got):\n%s", diff)
 	}
 	if got := addresses(func() { s.told.Store(true); s.servers[0].Close() }); got != nil {

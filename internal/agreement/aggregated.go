@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
+	"github.com/kube-migrator/kube-migrator/internal/waitgroup"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -67,7 +68,7 @@ func (a *aggregated) ask(ctx context.Context, q query) (survey, error) {
 	}
 	processes := s.all()
 	replies := make([]reply, len(processes))
-	var wg sync.WaitGroup
+	var wg waitgroup.Group
 	for i, p := range processes {
 		wg.Go(func() { replies[i] = a.askOne(ctx, connections, token, p, q.path) })
 	}

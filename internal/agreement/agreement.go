@@ -51,6 +51,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/waitgroup"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -234,7 +235,7 @@ func (o *Observer) gather(ctx context.Context, target migrate.Target) (f finding
 		return f, err
 	}
 	var (
-		wg                 sync.WaitGroup
+		wg                 waitgroup.Group
 		crdErr, eErr, dErr error
 	)
 	if target.Origin == migrate.Custom {

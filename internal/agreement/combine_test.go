@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -197,10 +198,10 @@ func TestCombine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.epoch, got.epoch); diff != "" {
+			if diff := compare.Diff(tt.epoch, got.epoch); diff != "" {
 				t.Errorf("epoch (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tt.say, got.explanation.String()); diff != "" {
+			if diff := compare.Diff(tt.say, got.explanation.String()); diff != "" {
 				t.Errorf("explanation (-want +got):\n%s", diff)
 			}
 		})
@@ -214,7 +215,7 @@ func TestADisagreementCarriesTheHashesOfAllVersions(t *testing.T) {
 	if !errors.As(err, &d) {
 		t.Fatalf("error is %v, want a *Disagreement", err)
 	}
-	if diff := cmp.Diff([]string{v1, v2}, d.Hashes); diff != "" { // "Yk…" before "we…"
+	if diff := compare.Diff([]string{v1, v2}, d.Hashes); diff != "" { // "Yk…" before "we…"
 		t.Errorf("hashes (-want +got):\n%s", diff)
 	}
 }

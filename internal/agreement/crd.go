@@ -21,6 +21,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -215,10 +216,10 @@ func compact(d *crd.CRD) *crd.CRD {
 		m := &d.Metadata.ManagedFields[i]
 		switch {
 		case m.FieldsV1 == nil:
-		case strings.Contains(m.FieldsV1.GetRawString(), `"f:versions"`):
-			m.FieldsV1 = metav1.NewFieldsV1(`{"f:versions":{}}`)
+		case strings.Contains(pruning.FieldsOf(m.FieldsV1), `"f:versions"`):
+			m.FieldsV1 = pruning.NewFields(`{"f:versions":{}}`)
 		default:
-			m.FieldsV1 = metav1.NewFieldsV1(`{}`)
+			m.FieldsV1 = pruning.NewFields(`{}`)
 		}
 	}
 	return d

@@ -12,8 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 
 	"github.com/kube-migrator/kube-migrator/internal/identity"
 )
@@ -180,7 +181,7 @@ func TestAServerThatIsNotListedAnyMoreHasGoneWhenItIsSilent(t *testing.T) {
 				got := fmt.Sprintf("serving %v, uncertain %v, since %v", holdersOf(a.serving),
 					holdersOf(a.uncertain), a.since.Sub(noon))
 				want := fmt.Sprintf("serving %v, uncertain %v, since %v", s.serving, s.unsure, s.since)
-				if diff := cmp.Diff(want, got); diff != "" {
+				if diff := compare.Diff(want, got); diff != "" {
 					t.Errorf("step %d (-want +got):\n%s", i, diff)
 				}
 			}
@@ -243,13 +244,13 @@ func TestWhetherADepartedServerListens(t *testing.T) {
 		t.Cleanup(func() { l.Close() })
 		return l
 	}
-	answering := newKubeAPIServer(t, http.HandlerFunc(func(w http.ResponseWriter,
+	answering := newTLSServer(t, serverName, http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {
 		http.Error(w, "draining", http.StatusServiceUnavailable)
 	}))
 	refusing := listen()
 	refusing.Close()
-	another := newExtension(t, "another.example.com")
+	another := newTLSServer(t, "another.example.com", http.NotFoundHandler())
 	c, err := newClient(&rest.Config{Host: "https://192.0.2.1",
 		TLSClientConfig: rest.TLSClientConfig{CAData: slices.Concat(answering.ca, another.ca)}}, 500*time.Millisecond)
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kube-migrator/kube-migrator/internal/waitgroup"
 )
 
 // departures follows the servers of all fleets of a cluster. It is safe for concurrent use.
@@ -38,7 +40,7 @@ func (d *departures) follow(ctx context.Context, at string, s sight, ask func(ct
 	d.mu.Unlock()
 
 	found := make([]presence, len(list))
-	var wg sync.WaitGroup
+	var wg waitgroup.Group
 	for i, one := range list {
 		wg.Go(func() { found[i] = ask(ctx, one.address) })
 	}

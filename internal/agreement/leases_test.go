@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 )
 
 const leaseList = `{"items": [
@@ -28,7 +28,7 @@ func TestLeasesTellLiveFromGoneByTheServersClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"apiserver-a_1", "apiserver-b_2"}, got.holders()); diff != "" {
+	if diff := compare.Diff([]string{"apiserver-a_1", "apiserver-b_2"}, got.holders()); diff != "" {
 		t.Errorf("live (-want +got):\n%s", diff)
 	}
 	if len(got.gone) != 1 || got.gone[0].holder != "apiserver-c_3" || !got.gone[0].renewed.Equal(at(-61*time.Second)) {
@@ -61,10 +61,10 @@ func TestLeasesOfOtherServersAreNotThoseOfKubeAPIServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"a"}, got.names()); diff != "" || len(got.gone) > 0 {
+	if diff := compare.Diff([]string{"a"}, got.names()); diff != "" || len(got.gone) > 0 {
 		t.Errorf("kube-apiservers (-want +got):\n%sgone: %v", diff, got.gone)
 	}
-	if diff := cmp.Diff([]string{"b", "e"}, got.kin("b")); diff != "" {
+	if diff := compare.Diff([]string{"b", "e"}, got.kin("b")); diff != "" {
 		t.Errorf("live servers of one kind (-want +got):\n%s", diff)
 	}
 	if kin := got.kin("a"); kin != nil {
@@ -97,7 +97,8 @@ func TestEndpoints(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(endpoints{})); diff != "" {
+			got.changed = got.changed.UTC()
+			if diff := compare.Diff(tt.want, got); diff != "" {
 				t.Errorf("endpoints (-want +got):\n%s", diff)
 			}
 		})

@@ -14,8 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -79,7 +80,7 @@ func TestALookIsFramedByLeases(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, e.Servers); diff != "" {
+			if diff := compare.Diff(tt.want, e.Servers); diff != "" {
 				t.Errorf("servers (-want +got):\n%s", diff)
 			}
 			// The next look compares with what this one ended with.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/kube-migrator/kube-migrator/internal/phrase"
+	"github.com/kube-migrator/kube-migrator/internal/waitgroup"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -58,7 +59,7 @@ func (o *observed) ask(ctx context.Context, q query) (survey, error) {
 		return survey{why: why}, nil
 	}
 	replies := make([]reply, len(servers))
-	var wg sync.WaitGroup
+	var wg waitgroup.Group
 	for i, s := range servers {
 		wg.Go(func() { replies[i] = o.askOne(ctx, s, q) })
 	}

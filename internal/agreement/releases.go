@@ -8,7 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"sync"
+
+	"github.com/kube-migrator/kube-migrator/internal/waitgroup"
 )
 
 // Releases are the releases of the kube-apiservers that can write, as one round found them.
@@ -25,7 +26,7 @@ type Releases struct {
 // not answer is of the release that it has shown before.
 func (o *Observer) releases(ctx context.Context, l leases, e endpoints) (r Releases) {
 	var (
-		wg             sync.WaitGroup
+		wg             waitgroup.Group
 		addresses, why = o.observed.addresses(l, e)
 		asked          = len(addresses)
 	)

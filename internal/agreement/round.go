@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/waitgroup"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -126,7 +127,7 @@ func (o *Observer) gatherAll(ctx context.Context) (f facts, err error) {
 	}
 	f.before = listed
 	var (
-		wg   sync.WaitGroup
+		wg   waitgroup.Group
 		errs [4]error
 	)
 	wg.Go(func() { f.endpoints, errs[0] = readEndpoints(ctx, o.client) })
@@ -223,7 +224,7 @@ func (o *Observer) askAll(ctx context.Context, f *facts, groupVersions []schema.
 	f.inquiries = map[schema.GroupVersion]inquiry{}
 	var (
 		mu   sync.Mutex
-		wg   sync.WaitGroup
+		wg   waitgroup.Group
 		next = make(chan schema.GroupVersion)
 	)
 	for range roundConcurrency {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/kube-migrator/kube-migrator/internal/waitgroup"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -44,7 +45,7 @@ func (s *sampled) ask(ctx context.Context, q query) (survey, error) {
 	n = min(n, maxServers)
 	readings := make([]reading, n)
 	errs := make([]error, n)
-	var wg sync.WaitGroup
+	var wg waitgroup.Group
 	for i := range n {
 		wg.Go(func() {
 			readings[i] = reading{server: "a server behind " + s.client.base.Host, anonymous: true}

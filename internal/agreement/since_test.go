@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kube-migrator/kube-migrator/internal/compare"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -53,7 +55,7 @@ func TestSinceIsTheLatestMomentThatTheEpochCanHaveBegun(t *testing.T) {
 				f.crd = widgetCRD(true)
 				f.crd.Metadata.ManagedFields = []metav1.ManagedFieldsEntry{{
 					Time:     &metav1.Time{Time: at(-time.Minute)},
-					FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:versions":{}}}`),
+					FieldsV1: pruning.NewFields(`{"f:spec":{"f:versions":{}}}`),
 				}}
 			}, at(-time.Minute + late),
 		},
@@ -78,7 +80,7 @@ func TestSinceIsTheLatestMomentThatTheEpochCanHaveBegun(t *testing.T) {
 			f := settled()
 			tt.change(&f)
 			got := memory{}.next(migrate.Epoch{}, stampsOf(f), f.leases.clocks(), noon).since
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			if diff := compare.Diff(tt.want, got); diff != "" {
 				t.Errorf("since (-want +got):\n%s", diff)
 			}
 		})
@@ -111,7 +113,7 @@ func TestTheServersAreKnownFromLooksAtOtherResources(t *testing.T) {
 			s := stampsOf(tt.second)
 			s.since = first.next(tt.second, s, at(time.Hour)).since
 			got := memory{}.next(migrate.Epoch{}, s, clocks{readAt: noon}, at(time.Hour)).since
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			if diff := compare.Diff(tt.want, got); diff != "" {
 				t.Errorf("since (-want +got):\n%s", diff)
 			}
 		})
@@ -133,7 +135,7 @@ func TestAnEpochStartsAfterTheLastDisagreement(t *testing.T) {
 	m := memory{}.next(e, known, clocks{time.Second, noon}, noon)
 	m = m.disagreed(at(30 * time.Second))
 	m = m.next(e, known, clocks{time.Second, at(time.Minute)}, at(time.Minute))
-	if diff := cmp.Diff(at(30*time.Second), m.since); diff != "" {
+	if diff := compare.Diff(at(30*time.Second), m.since); diff != "" {
 		t.Errorf("since (-want +got):\n%s", diff)
 	}
 }
@@ -201,7 +203,7 @@ func TestSinceOverSeveralLooks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := memory{}.next(e, tt.stamps[0], clocks{tt.lag[0], noon}, noon)
 			m = m.next(tt.second, tt.stamps[1], clocks{tt.lag[1], at(time.Minute)}, at(time.Minute))
-			if diff := cmp.Diff(tt.want, m.since); diff != "" {
+			if diff := compare.Diff(tt.want, m.since); diff != "" {
 				t.Errorf("since (-want +got):\n%s", diff)
 			}
 		})

@@ -16,19 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
-
-// newKubeAPIServer starts a server with the certificate of a kube-apiserver.
-func newKubeAPIServer(t *testing.T, handler http.Handler) *extension {
-	t.Helper()
-	e := newExtension(t, serverName)
-	e.server.Config.Handler = handler
-	return e
-}
 
 // surge is a cluster of two kube-apiservers, of which the first is told to shut down. Both serve at their own
 // addresses.
@@ -82,8 +75,8 @@ func newSurge(t *testing.T, hashes ...string) (*surge, *rest.Config) {
 	s := &surge{hashes: [2]string(hashes), renewed: time.Now()}
 	var cas []byte
 	for i := range s.servers {
-		e := newKubeAPIServer(t, s.handler(i))
-		s.servers[i], s.cas[i] = e.server, e.ca
+		e := newTLSServer(t, serverName, s.handler(i))
+		s.servers[i], s.cas[i] = e.Server, e.ca
 		cas = append(cas, e.ca...)
 	}
 	return s, &rest.Config{Host: "https://" + s.address(1),
@@ -181,7 +174,7 @@ func TestAServerThatDepartedAndCannotBeAskedIsInTheView(t *testing.T) {
 		{ID: "a", Process: "a_1", Hash: hashOf(deviceClasses, "v1"), Version: "resource.k8s.io/v1", Answered: true},
 		{ID: "a_0", Process: "a_0"}, {ID: "b", Process: "b_1"},
 	}
-	if diff := cmp.Diff(want, f.view().Servers); diff != "" {
+	if diff := compare.Diff(want, f.view().Servers); diff != "" {
 		t.Errorf("servers (-want +got):\n%s", diff)
 	}
 }
@@ -227,9 +220,9 @@ func TestTwoServersOfOneHostNameRenewOneLease(t *testing.T) {
 }
 
 func TestAddressesOfLoadBalancersAreToldFromThoseOfServers(t *testing.T) {
-	var servers [2]*extension
+	var servers [2]tlsServer
 	for i := range servers {
-		servers[i] = newKubeAPIServer(t, http.NotFoundHandler())
+		servers[i] = newTLSServer(t, serverName, http.NotFoundHandler())
 	}
 	addresses := []string{"192.0.2.11:6443", "192.0.2.12:6443", "192.0.2.13:6443"}
 	for name, tt := range map[string]struct {

@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -198,10 +199,10 @@ func TestViews(t *testing.T) {
 				t.Errorf("evidence %v, disagree %t, epoch %+v, why %q; want %v, %t, why %q", v.Evidence, v.Disagree,
 					v.Epoch, v.Why, tt.evidence, tt.disagree, tt.why)
 			}
-			if diff := cmp.Diff(tt.servers, v.Servers); diff != "" {
+			if diff := compare.Diff(tt.servers, v.Servers); diff != "" {
 				t.Errorf("servers (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tt.hashes, v.Hashes); diff != "" {
+			if diff := compare.Diff(tt.hashes, v.Hashes); diff != "" {
 				t.Errorf("hashes (-want +got):\n%s", diff)
 			}
 		})
@@ -277,7 +278,7 @@ func TestWhatHasAView(t *testing.T) {
 	for _, one := range f.all() {
 		names = append(names, one.target.GroupResource().String())
 	}
-	if diff := cmp.Diff([]string{"widgets.demo.example.com", "hidden.x", "shown.x"}, names); diff != "" {
+	if diff := compare.Diff([]string{"widgets.demo.example.com", "hidden.x", "shown.x"}, names); diff != "" {
 		t.Errorf("views (-want +got):\n%s", diff)
 	}
 	d := f.all()[0].view().CRD
@@ -329,7 +330,7 @@ func TestTheTracesOfAnAggregatedAPIServer(t *testing.T) {
 			published != "" && published != "s/7" {
 			t.Errorf("%s: published %q", name, published)
 		}
-		if diff := cmp.Diff(test.want, found.view().Traces); diff != "" {
+		if diff := compare.Diff(test.want, found.view().Traces); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

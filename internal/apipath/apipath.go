@@ -18,7 +18,7 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validate/content"
+	segment "k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -35,7 +35,8 @@ func Segment(what, word string) error {
 	if word == "" {
 		return fmt.Errorf("%w: the %s is empty", ErrUnfit, what)
 	}
-	if problems := content.IsPathSegmentName(word); len(problems) > 0 {
+	//nolint:staticcheck // what replaces it is not in the oldest release of apimachinery that the library takes
+	if problems := segment.IsValidPathSegmentName(word); len(problems) > 0 {
 		return fmt.Errorf("%w: the %s %s %s", ErrUnfit, what, printable.Quote(word), strings.Join(problems, ", "))
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/validate/content"
+	segment "k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -113,7 +113,8 @@ func FuzzName(f *testing.F) {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		if name == "" || len(content.IsPathSegmentName(name)) > 0 {
+		//nolint:staticcheck // see Segment
+		if name == "" || len(segment.IsValidPathSegmentName(name)) > 0 {
 			if err := Segment("name", name); !errors.Is(err, ErrUnfit) {
 				t.Errorf("%q: %v, want ErrUnfit", name, err)
 			}

@@ -269,7 +269,7 @@ func (d *CRD) SpecWritten() (latest time.Time, ok bool) {
 		if m.Subresource != "" || m.FieldsV1 == nil || m.Time == nil {
 			continue
 		}
-		if strings.Contains(m.FieldsV1.GetRawString(), `"f:versions"`) {
+		if strings.Contains(pruning.FieldsOf(m.FieldsV1), `"f:versions"`) {
 			ok = true
 		}
 		if m.Time.After(latest) {

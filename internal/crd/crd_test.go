@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 )
 
 func TestAPageOfCRDsIsDecodedWhereverItsFieldsStand(t *testing.T) {
@@ -27,7 +27,7 @@ func TestAPageOfCRDsIsDecodedWhereverItsFieldsStand(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]string{"v2", "v2"}, versions); diff != "" {
+			if diff := compare.Diff([]string{"v2", "v2"}, versions); diff != "" {
 				t.Errorf("storage versions (-want +got):\n%s", diff)
 			}
 			if token != "more" {

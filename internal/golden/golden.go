@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing them")
@@ -34,7 +34,7 @@ func Compare(t testing.TB, path, got string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
+	if diff := compare.Lines(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got; go test -update writes it):\n%s", path, diff)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 )
 
 const (
@@ -77,7 +77,7 @@ func TestObjectsAreFoundInWhateverPeopleApply(t *testing.T) {
 			for _, o := range objects {
 				got = append(got, o.Kind+": "+o.From)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
+			if diff := compare.Diff(test.want, got); diff != "" {
 				t.Errorf("objects (-want +got):\n%s", diff)
 			}
 		})

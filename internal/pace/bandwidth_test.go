@@ -1,16 +1,18 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build go1.25
+
 package pace
 
 import (
 	"context"
+	"math"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 // transfer is what a request carried, and when it ended.
@@ -91,10 +93,14 @@ func TestWithoutABandwidthNothingWaits(t *testing.T) {
 // Over any interval at most that much is carried: what the interval may have, a second's burst, and what the requests
 // in flight at its end turn out to have beyond what was expected of them, which one debt makes good.
 func TestNoIntervalCarriesMoreThanItsBandwidth(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		limit := rapid.Int64Range(1_000, 10_000_000).Draw(r, "limit")
-		inFlight := rapid.IntRange(1, 8).Draw(r, "inFlight")
-		sizes := rapid.SliceOfN(rapid.Int64Range(0, 2*limit), 1, 20).Draw(r, "sizes")
+	for seed := range uint64(100) {
+		draw := rand.New(rand.NewPCG(seed, 0))
+		limit := int64(math.Pow(10, 3+4*draw.Float64()))
+		inFlight := 1 + draw.IntN(8)
+		sizes := make([]int64, 1+draw.IntN(20))
+		for i := range sizes {
+			sizes[i] = draw.Int64N(2*limit + 1)
+		}
 		synctest.Test(t, func(t *testing.T) {
 			p := New(Limits{BytesPerSecond: limit, InFlight: inFlight})
 			i, greatest := 0, int64(0)
@@ -109,15 +115,15 @@ func TestNoIntervalCarriesMoreThanItsBandwidth(t *testing.T) {
 					sum += d.bytes
 					seconds := d.ended.Sub(done[from].ended).Seconds()
 					if most := float64(limit)*(seconds+1) + float64(greatest)*float64(inFlight); float64(sum) > most+1 {
-						r.Fatalf("%d bytes within %.3f s, want at most %.0f", sum, seconds, most)
+						t.Fatalf("seed %d: %d bytes within %.3f s, want at most %.0f", seed, sum, seconds, most)
 					}
 				}
 			}
 			if len(done) == 0 {
-				r.Fatal("nothing was carried")
+				t.Fatalf("seed %d: nothing was carried", seed)
 			}
 		})
-	})
+	}
 }
 
 func TestWaitingForBandwidthEndsWithItsContext(t *testing.T) {

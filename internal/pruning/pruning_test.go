@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 )
 
 // crdOf returns a CRD of the group g with versions "name: schema of spec", the last of which is the storage version.
@@ -33,7 +34,7 @@ func crdOf(t testing.TB, versions ...string) *CRD {
 func entry(text string) metav1.ManagedFieldsEntry {
 	version, fields, _ := strings.Cut(text, " ")
 	return metav1.ManagedFieldsEntry{APIVersion: "g/" + version,
-		FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{}},"f:spec":` + fields + `}`)}
+		FieldsV1: NewFields(`{"f:metadata":{"f:labels":{}},"f:spec":` + fields + `}`)}
 }
 
 const (
@@ -132,7 +133,7 @@ func TestAnObjectLosesWhatASchemaOnItsWayDoesNotKeep(t *testing.T) {
 			}
 			rule := NewRule(c, endpoint, test.accepted)
 			for range 2 { // the second answer is from memory
-				if diff := cmp.Diff(test.want, rule.Lost(entries)); diff != "" {
+				if diff := compare.Diff(test.want, rule.Lost(entries)); diff != "" {
 					t.Errorf("fields that are lost (-want +got):\n%s", diff)
 				}
 			}

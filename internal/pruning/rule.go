@@ -125,7 +125,7 @@ func (r *Rule) Lost(entries []metav1.ManagedFieldsEntry) (fields []string) {
 			continue
 		}
 		silent = false
-		fields = append(fields, r.ofEntry(entries[i].APIVersion, entries[i].FieldsV1.GetRawString())...)
+		fields = append(fields, r.ofEntry(entries[i].APIVersion, FieldsOf(entries[i].FieldsV1))...)
 	}
 	if silent {
 		return r.unowned

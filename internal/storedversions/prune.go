@@ -4,7 +4,7 @@
 // Package storedversions prunes status.storedVersions of a CustomResourceDefinition once it is proven that only the
 // storage version is stored.
 //
-// It owns that write; internal/retire owns the writes of spec.versions. It never judges the proof: its caller has finished
+// It owns that write; kube-migrator/internal/retire owns the writes of spec.versions. It never judges the proof: its caller has finished
 // a complete sweep within one settled epoch (I2). It never touches spec.
 //
 // Invariants:

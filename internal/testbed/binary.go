@@ -23,7 +23,7 @@ import (
 )
 
 // Release is a Kubernetes release whose binaries can be built: its version, such as "v1.37.0".
-// Each has a go.mod of its own in the repository's folder testbed/v<major>.<minor>.
+// Each has a go.mod of its own in the repository's folder internal/testbed/programs/v<major>.<minor>.
 type Release string
 
 // The releases that the repository pins: one for each minor version. Those before V136 pin kube-apiserver alone.
@@ -41,8 +41,8 @@ const (
 // Newest is the release of clusters that choose none. It pins all commands.
 const Newest = V137
 
-// The versions of other programs that the repository pins: each has a go.mod of its own, in testbed/helm and
-// testbed/prometheus.
+// The versions of other programs that the repository pins: each has a go.mod of its own, in internal/testbed/programs/helm and
+// internal/testbed/programs/prometheus.
 const (
 	Helm       Release = "v4.3.1"
 	Prometheus Release = "v3.16.0"
@@ -108,7 +108,7 @@ func (r Release) majorMinor() (string, error) {
 	return parts[0] + "." + parts[1], nil
 }
 
-// folder returns the name of the folder below testbed that pins a release.
+// folder returns the name of the folder below programs that pins a release.
 func (r Release) folder() (string, error) {
 	switch r {
 	case Helm:
@@ -235,7 +235,7 @@ func newBuild(release Release, name string) (*build, error) {
 	major, minor, _ := strings.Cut(majorMinor, ".")
 	const version = "k8s.io/component-base/version."
 	b := &build{
-		dir: filepath.Join(root, "testbed", folder),
+		dir: filepath.Join(root, "internal", "testbed", "programs", folder),
 		pkg: cmd.pkg, tags: cmd.tags,
 		ldflags: "-s -w -X " + version + "gitVersion=" + string(release) +
 			" -X " + version + "gitMajor=" + major + " -X " + version + "gitMinor=" + minor,

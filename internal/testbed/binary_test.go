@@ -18,7 +18,7 @@ import (
 func fakeRepository(t *testing.T, program string) (pinned string) {
 	t.Helper()
 	root := t.TempDir()
-	pinned = filepath.Join(root, "testbed", "v1.37")
+	pinned = filepath.Join(root, "internal", "testbed", "programs", "v1.37")
 	below := filepath.Join(root, "internal", "some", "package")
 	for _, dir := range []string{pinned, below} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -144,7 +144,7 @@ func TestEachReleaseIsPinnedByTheFolderOfItsMinorVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folders, err := filepath.Glob(filepath.Join(root, "testbed", "v*"))
+	folders, err := filepath.Glob(filepath.Join(root, "internal", "testbed", "programs", "v*"))
 	if err != nil || len(folders) != len(Releases()) {
 		t.Errorf("%d folders testbed/v*, want one for each of %d releases (%v)", len(folders), len(Releases()), err)
 	}
@@ -153,7 +153,7 @@ func TestEachReleaseIsPinnedByTheFolderOfItsMinorVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, err := os.ReadFile(filepath.Join(root, "testbed", "v"+minor, "go.mod"))
+		raw, err := os.ReadFile(filepath.Join(root, "internal", "testbed", "programs", "v"+minor, "go.mod"))
 		if err != nil {
 			t.Fatal(err)
 		}

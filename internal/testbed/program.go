@@ -116,7 +116,7 @@ func buildProgram(ctx context.Context, dir, output string, movable bool) error {
 		}
 		args = append(args, "-overlay", overlay)
 	}
-	command := exec.CommandContext(ctx, "go", append(args, "./cmd/kube-migrator")...)
+	command := exec.CommandContext(ctx, "go", append(args, "./kube-migrator")...)
 	command.Dir = root
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)

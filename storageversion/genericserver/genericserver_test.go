@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +22,8 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	restclient "k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
@@ -143,7 +144,7 @@ func TestWhatIsPublishedIsWhatTheStorageCodecDoes(t *testing.T) {
 				t.Fatal(err)
 			}
 			test.want.GroupResource, test.want.ServedVersions = widgets, []schema.GroupVersion{v1}
-			if diff := cmp.Diff([]storageversion.Resource{test.want}, p.resources); diff != "" {
+			if diff := compare.Diff([]storageversion.Resource{test.want}, p.resources); diff != "" {
 				t.Error(diff)
 			}
 		})

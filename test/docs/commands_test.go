@@ -4,9 +4,7 @@
 package docs
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,8 +18,6 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kube-migrator/kube-migrator/internal/apicli"
-	"github.com/kube-migrator/kube-migrator/internal/cli"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
@@ -55,21 +51,7 @@ func TestProgramsAcceptTheCommandLinesOfDocuments(t *testing.T) {
 // programs says of each program that documents call whether it accepts arguments.
 func programs(t *testing.T) map[string]func(ctx context.Context, args []string) error {
 	t.Helper()
-	ours := func(run func(context.Context, []string, *bytes.Buffer) int) func(context.Context, []string) error {
-		return func(ctx context.Context, args []string) error {
-			var out bytes.Buffer
-			args, last := withHelp(args)
-			if code := run(ctx, args, &out); code != 0 {
-				return errors.New(out.String())
-			}
-			return whole(args, last, out.String())
-		}
-	}
-	others := func(release testbed.Release, name string) func(context.Context, []string) error {
-		binary, err := testbed.Binary(t.Context(), release, name, os.Stderr)
-		if err != nil {
-			t.Fatal(err)
-		}
+	of := func(binary string) func(context.Context, []string) error {
 		return func(ctx context.Context, args []string) error {
 			args, last := withHelp(args)
 			out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
@@ -79,18 +61,26 @@ func programs(t *testing.T) map[string]func(ctx context.Context, args []string) 
 			return whole(args, last, string(out))
 		}
 	}
+	pinned := func(release testbed.Release, name string) func(context.Context, []string) error {
+		binary, err := testbed.Binary(t.Context(), release, name, os.Stderr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return of(binary)
+	}
+	bin := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags=grpcnotrace", "-o", bin+"/", "./kube-migrator",
+		"./api-migrator")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build our programs: %v\n%s", err, out)
+	}
 	targets := targets(t)
 	return map[string]func(context.Context, []string) error{
-		"kube-migrator": ours(func(ctx context.Context, args []string, out *bytes.Buffer) int {
-			return cli.Run(ctx, append([]string{"kube-migrator"}, args...),
-				cli.Streams{In: strings.NewReader(""), Out: out, Err: out})
-		}),
-		"api-migrator": ours(func(ctx context.Context, args []string, out *bytes.Buffer) int {
-			return apicli.Run(ctx, append([]string{"api-migrator"}, args...),
-				apicli.Streams{In: strings.NewReader(""), Out: out, Err: out})
-		}),
-		"kubectl": others(testbed.Newest, "kubectl"),
-		"helm":    others(testbed.Helm, "helm"),
+		"kube-migrator": of(filepath.Join(bin, "kube-migrator")),
+		"api-migrator":  of(filepath.Join(bin, "api-migrator")),
+		"kubectl":       pinned(testbed.Newest, "kubectl"),
+		"helm":          pinned(testbed.Helm, "helm"),
 		"make": func(_ context.Context, args []string) error {
 			for _, a := range args {
 				if !strings.Contains(a, "=") && !slices.Contains(targets, a) {

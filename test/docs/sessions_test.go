@@ -112,7 +112,7 @@ func installed(t *testing.T) string {
 		t.Fatal(err)
 	}
 	built := filepath.Join(t.TempDir(), "kube-migrator")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", built, "./cmd/kube-migrator")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", built, "./kube-migrator")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build kube-migrator: %v\n%s", err, out)

@@ -5,5 +5,5 @@
 // Pod Security, with a ServiceAccount's rights and nothing else, on a real kubelet and containerd.
 //
 // It has tests only, which need root and a node's packages (docs/testbed.md) and are built with the tag "node"; `make
-// test-node` runs them. What the API server alone shows belongs to test/e2e.
+// test-node` runs them. What the API server alone shows belongs to kube-migrator/test/e2e.
 package node

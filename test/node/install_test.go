@@ -35,7 +35,7 @@ func (h *harness) binary() string {
 	h.Helper()
 	path := filepath.Join(h.TempDir(), "kube-migrator")
 	if out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-o", path,
-		"../../cmd/kube-migrator").CombinedOutput(); err != nil {
+		"../../kube-migrator").CombinedOutput(); err != nil {
 		h.Fatalf("build kube-migrator: %v\n%s", err, out)
 	}
 	return path

@@ -237,7 +237,7 @@ func (u *user) folder(command, project string) string {
 	if _, err := os.Stat(folder); err == nil {
 		return folder
 	}
-	if err := os.CopyFS(folder, os.DirFS(filepath.Join("../../internal/apimigration/testdata", project))); err != nil {
+	if err := os.CopyFS(folder, os.DirFS(filepath.Join("../../api-migrator/internal/testdata", project))); err != nil {
 		u.Fatal(err)
 	}
 	if project == "guide" {

@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-// description is a plot as bench/report describes it; that package says what the fields mean.
+// description is a plot as test/bench/report describes it; that package says what the fields mean.
 type description struct {
 	Name   string   `json:"name"`
 	Title  string   `json:"title"`

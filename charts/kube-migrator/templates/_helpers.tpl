@@ -1,4 +1,4 @@
-{{- /* The values that the generated templates read. internal/install has the same rules in Go, and test/chart compares
+{{- /* The values that the generated templates read. kube-migrator/internal/install has the same rules in Go, and kube-migrator/test/chart compares
 both. */ -}}
 
 {{- define "kube-migrator.image" -}}

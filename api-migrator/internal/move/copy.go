@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/finding"
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/layout"
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/progress"
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/project"
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/request"
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/rewrite"
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/source"
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/tree"
+)
+
+// editedCopy is a copy of the tree in which the edits are made. (A loader's overlay would not do: controller-tools reads
+// files from the disk.)
+type editedCopy struct {
+	folder    string
+	workspace *project.Workspace
+	// broken is what did not compile before, and ignored are the files that do not count, since git ignores them.
+	broken  []project.Broken
+	ignored ignoredFiles
+	// staying are generated files of the old version whose code may move, and generatedImporters says that there are
+	// generated files which use it.
+	staying            map[string]bool
+	generatedImporters bool
+	// crossings say of functions, by their names, why code that moves cannot call them.
+	crossings map[string]string
+}
+
+// newCopy makes the edits in a copy of the tree, and adds what is generated there to them.
+func newCopy(ctx context.Context, l *layout.Layout, all *edits, ignored ignoredFiles) (copied *editedCopy, err error) {
+	progress.Step(ctx, "trying the plan in a copy: copying, and generating code")
+	folder, err := os.MkdirTemp("", "api-migrator-*")
+	if err != nil {
+		return nil, fmt.Errorf("make copy: %w", err)
+	}
+	copied = &editedCopy{folder: folder, workspace: l.Project.Workspace.In(folder), broken: l.Project.Broken, ignored: ignored,
+		staying: staysWithShared(l), generatedImporters: !l.MovesOnlyImporters() && hasGeneratedImporters(l), crossings: crossings(l)}
+	defer func() {
+		if err != nil {
+			copied.remove()
+		}
+	}()
+	if err := tree.Copy(l.Project.Root, copied.workspace.Root); err != nil {
+		return nil, fmt.Errorf("make copy: %w", err)
+	}
+	if err := copied.workspace.Adopt(l.Project.Workspace); err != nil {
+		return nil, fmt.Errorf("make copy: %w", err)
+	}
+	for name, change := range all.Changes {
+		if err := tree.Put(copied.workspace.Root, name, change.Content); err != nil {
+			return nil, fmt.Errorf("edit copy: %w", err)
+		}
+	}
+	generated, err := rewrite.Generate(ctx, l, copied.workspace)
+	if err != nil {
+		return nil, err
+	}
+	all.Changes.Add(generated.Changes)
+	return copied, nil
+}
+
+// remove removes the copy; nil has none.
+func (c *editedCopy) remove() {
+	if c != nil {
+		_ = os.RemoveAll(c.folder) // it is temporary
+	}
+}
+
+// compile type-checks the whole copy. Errors of types become a blocker, unless they were there before.
+func (c *editedCopy) compile(ctx context.Context) (*finding.Finding, error) {
+	after, err := project.LoadWorkspace(progress.With(ctx, func(step string) {
+		progress.Step(ctx, "trying the plan in a copy: %s", step)
+	}), c.workspace)
+	if err != nil {
+		return nil, err
+	}
+	problem := after.NewProblem(c.broken, c.ignored.counts)
+	if problem == nil {
+		return nil, nil
+	}
+	var report finding.Report
+	report.Block("", "afterwards the code does not compile: %s%s", problem.Text, c.remedy(problem))
+	return &report.Blockers[0], nil
+}
+
+// remedy says what to do about a problem, where the reason is known.
+func (c *editedCopy) remedy(problem *project.Problem) string {
+	_, callee, _ := strings.Cut(problem.Text, " value in argument to ")
+	switch crossing := c.crossings[callee[strings.LastIndexByte(callee, '.')+1:]]; {
+	case crossing != "":
+		return crossing
+	case c.staying[problem.File]:
+		return "; the file is generated, and not changed, but what it is about moves to another package: --shared old leaves " +
+			"code where it is that kinds on both sides use"
+	case c.generatedImporters:
+		return "; generated code knows the old version alone until it is generated again: --consumers none leaves the " +
+			"code that uses it as it is"
+	}
+	return ""
+}
+
+// crossings are hints about functions of the old version that stay and take what moves, by their names.
+func crossings(l *layout.Layout) map[string]string {
+	hints := map[string]string{}
+	for _, function := range l.Crossings() {
+		hints[function.Name()] = fmt.Sprintf("; %s (%s) stays in %s, and goes on with its types: let it take what it needs of them, "+
+			"such as a field, or leave the code that calls it on the old version (--consumers)", function.Name(),
+			l.Project.Place(function.Pos()), l.Old.Name())
+	}
+	return hints
+}
+
+// staysWithShared are the files of the old version's package that are generated by a program which apply does not run,
+// such as protoc, while code that they may have methods of moves to another package.
+func staysWithShared(l *layout.Layout) map[string]bool {
+	staying := map[string]bool{}
+	for _, f := range l.Old.Package.Files {
+		if l.Request.Shared != request.SharedOld && f.Generated && path.Base(f.Path) != project.DeepCopyFile && !f.Registers() {
+			staying[f.Path] = true
+		}
+	}
+	return staying
+}
+
+// hasGeneratedImporters reports whether generated files, which are not changed, use the old version, and code that is
+// changed may use them.
+func hasGeneratedImporters(l *layout.Layout) bool {
+	return !slices.Equal(l.Request.Consumers, []string{request.ConsumersNone}) &&
+		slices.ContainsFunc(l.Project.Packages, func(p *project.Package) bool {
+			return p != l.Old.Package && slices.ContainsFunc(p.Files, func(f *project.File) bool {
+				return f.Generated && path.Base(f.Path) != project.DeepCopyFile && source.Imports(f.Syntax, l.Old.Package.Path)
+			})
+		})
+}
+
+// checkLinks refuses files that are links, and files behind one: what is written to them, in the copy too, would end in
+// another place.
+func checkLinks(l *layout.Layout, all *edits) {
+	names := slices.Collect(maps.Keys(all.Changes))
+	for _, dir := range l.Dirs() {
+		names = append(names, path.Join(dir, project.DeepCopyFile))
+	}
+	for _, name := range names {
+		for at := name; at != "."; at = path.Dir(at) {
+			if info, err := os.Lstat(filepath.Join(l.Project.Root, filepath.FromSlash(at))); err == nil &&
+				info.Mode()&fs.ModeSymlink != 0 {
+				all.Block(at, "is a symbolic link: replace it by the file, or move its code first")
+			}
+		}
+	}
+}

@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/manifest"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/records"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/upgrade"
+)
+
+const crdsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+// manifestEndings are the endings of the files in a folder that are read.
+var manifestEndings = []string{".yaml", ".yml", ".json"}
+
+// readManifests reads the CustomResourceDefinitions in files and folders, and ignores other objects.
+func (env *environment) readManifests(command *cobra.Command, paths []string) ([]upgrade.Manifest, error) {
+	crds, others, err := env.readCRDs(command, paths)
+	if err != nil {
+		return nil, err
+	}
+	if len(crds) == 0 {
+		fmt.Fprintf(env.Err, "There is no CustomResourceDefinition to judge (other objects: %d).\n", others)
+	}
+	manifests := make([]upgrade.Manifest, len(crds))
+	for i, object := range crds {
+		if manifests[i], err = upgrade.ParseManifest(object.JSON); err != nil {
+			return nil, exit.Usage(command, fmt.Errorf("%s: %w", object.From, err))
+		}
+		manifests[i].From = object.From
+	}
+	return manifests, nil
+}
+
+// readCRDs reads the CustomResourceDefinitions in files and folders, and counts the other objects. It is an error if
+// there is no object at all, because then something else has failed, for example the first command of a pipe.
+func (env *environment) readCRDs(command *cobra.Command,
+	paths []string) (crds []manifest.Object, others int, err error) {
+	for _, path := range paths {
+		files, err := filesOf(path)
+		if err != nil {
+			return nil, 0, exit.Usage(command, fmt.Errorf("read manifests: %w", err))
+		}
+		for _, file := range files {
+			objects, err := env.readObjects(file)
+			if err != nil {
+				return nil, 0, exit.Usage(command, err)
+			}
+			for _, object := range objects {
+				if group, _, _ := strings.Cut(object.APIVersion, "/"); object.Kind == "CustomResourceDefinition" &&
+					group == "apiextensions.k8s.io" {
+					crds = append(crds, object)
+				} else {
+					others++
+				}
+			}
+		}
+	}
+	if len(crds)+others == 0 {
+		return nil, 0, exit.Usage(command, fmt.Errorf("there is no object in %s", strings.Join(shown(paths), ", ")))
+	}
+	return crds, others, nil
+}
+
+// shown returns paths for users.
+func shown(paths []string) []string {
+	names := slices.Clone(paths)
+	for i, path := range names {
+		if path == "-" {
+			names[i] = upgrade.StandardInput
+		}
+	}
+	return names
+}
+
+// filesOf returns the file itself, or the files in a folder and the folders below it whose endings are those of
+// manifests.
+func filesOf(path string) ([]string, error) {
+	if path == "-" {
+		return []string{path}, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return []string{path}, err
+	}
+	var files []string
+	err = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && slices.Contains(manifestEndings, filepath.Ext(name)) {
+			files = append(files, name)
+		}
+		return err
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s has no file that ends in %s", path, strings.Join(manifestEndings, ", "))
+	}
+	return files, err
+}
+
+// readObjects returns the objects of a file.
+func (env *environment) readObjects(file string) ([]manifest.Object, error) {
+	name, read := file, func() ([]byte, error) { return os.ReadFile(file) }
+	if file == "-" {
+		name, read = upgrade.StandardInput, func() ([]byte, error) { return io.ReadAll(env.In) }
+	}
+	data, err := read()
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return manifest.Objects(name, data)
+}
+
+// judgeManifests compares each CRD with the live one.
+func (g *gathering) judgeManifests(ctx context.Context, manifests []upgrade.Manifest) (upgrade.Report, error) {
+	var findings []upgrade.Finding
+	var understated []upgrade.Understatement
+	for _, m := range manifests {
+		live, err := g.live(ctx, m.Name)
+		if err != nil {
+			return upgrade.Report{}, err
+		}
+		resource := m.Resource()
+		f := upgrade.Facts{
+			Resource: resource, Kind: m.Kind, Held: g.Held[resource],
+			Migrations: records.Matches(g.Migrations, func(
+				m *v1alpha1.StorageVersionMigration,
+			) bool {
+				return records.ResourceOf(m) == resource
+			}),
+		}
+		if state := g.States[resource]; state != nil {
+			g.Record(&f, state)
+		}
+		if i := slices.IndexFunc(g.Inventory.Resources, func(r inventory.Resource) bool { return r.GroupResource == resource }); i >= 0 {
+			f = g.Of(g.Inventory.Resources[i])
+		}
+		findings = append(findings, g.question.JudgeCRD(m, live, f))
+		understated = append(understated, g.question.Understated(f)...)
+	}
+	return g.question.Conclude(findings, understated, upgrade.Scope{}), nil
+}
+
+// live reads a CRD from the cluster; it returns nil if there is none of the name.
+func (g *gathering) live(ctx context.Context, name string) (*upgrade.Manifest, error) {
+	path, err := apipath.Join(crdsPath, name)
+	if err != nil {
+		return nil, g.Explain("read CustomResourceDefinition", err)
+	}
+	var raw json.RawMessage
+	err = g.Send(ctx, g.REST.Get().AbsPath(path), &raw)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, g.Explain("read CustomResourceDefinition "+name, err)
+	}
+	m, err := upgrade.ParseManifest(raw)
+	if err != nil {
+		return nil, fmt.Errorf("read CustomResourceDefinition %s of the cluster: %w", name, err)
+	}
+	m.ResourceVersion = g.CRDVersion(m.ResourceVersion)
+	return &m, nil
+}

@@ -1,0 +1,246 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/clusters"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/records"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+const (
+	dryRunNone   = "none"
+	dryRunClient = "client"
+	dryRunServer = "server"
+)
+
+// migrateFlags are the flags of migrate.
+type migrateFlags struct {
+	selection records.Selection
+	fleet     clusters.Flags
+	// waveSize is how many clusters of a fleet are migrated at the same time.
+	waveSize int
+	options  migrate.Options
+	// shutdownDelay is agreement.Options.ShutdownDelay.
+	shutdownDelay time.Duration
+	dryRun        string
+	reason        string
+	keep          bool
+	dir           string
+	output        render.Format
+}
+
+func newMigrateCommand(env *environment) *cobra.Command {
+	f := &migrateFlags{}
+	command := &cobra.Command{
+		Use:   "migrate [RESOURCE…]",
+		Short: "Rewrite every object of resources in the current storage version, and prove that none is left",
+		Long: `Rewrite every object of the resources in the version in which the API servers store it now, and prove that none is left in
+an older one.
+
+migrate sends an empty patch for each object: the API server reads the object and stores it again. Nothing is created,
+deleted or edited. An object that would lose fields, because the schema under which it would be stored does not have them,
+is left alone and named; --accept-field-loss=spec.size accepts that this field is lost. Before the first write, the API
+servers must have agreed on one version for the settle time, and the same servers must agree on it after the last write. The
+evidence says what that proves: Observed means that every API server was asked; Sampled means that only a load-balanced
+address was, which proves nothing unless --min-evidence=sampled. After the proof, migrate prunes status.storedVersions of
+the CustomResourceDefinition to the storage version. If kube-migrator is installed and you may patch storagestates/status,
+it records the proof in the StorageState of the resource; the report says whether it did, or why not.
+
+RESOURCE is what kubectl accepts: widgets, widgets.demo.example.com, widgets.v2.demo.example.com. Custom resources are
+rewritten at their storage version if it is served, whatever version is named. --all and --include skip a resource if its
+StorageState says that all of it is stored in the current version. No StorageState records a rotated encryption key: add
+--force after a rotation.
+
+Within the default bounds of --max-rate and --max-in-flight, other clients of the API server hardly notice a migration.
+With --max-rate=0 --max-in-flight=0 it is as fast as the API server can take: the number of requests in flight follows
+the server's latency and its 429 and 503.
+
+With --contexts or --kubeconfig-dir, many clusters are migrated wave by wave: --wave-size clusters at the same time, in the
+order of the patterns, and no wave has clusters of two patterns. The first wave in which a cluster has another exit code than
+0 is the last one. The exit code is the first of 130, 1, 4, 3 and 2 that any cluster has.
+
+Interrupt once to finish the requests in flight and save the checkpoint, twice to stop at once; --resume continues. Without
+--resume a run starts over, which is what a rotated encryption key needs.
+
+Exit codes: 0 proven (or nothing rejected in a dry run), 1 error, 2 the storage version changed or storedVersions could
+not be pruned, 3 the API servers do not agree or the evidence is too weak, 4 finished, but some objects could not be
+rewritten, 130 interrupted.`,
+		Example: `  kube-migrator migrate widgets.demo.example.com
+  kube-migrator migrate --all --exclude 'events' --max-rate 50
+  kube-migrator migrate secrets --verify --reason 'key rotation'
+  kube-migrator migrate --all --contexts 'canary-*,prod-*' --wave-size 10`,
+		RunE: func(command *cobra.Command, args []string) error {
+			f.selection.Names = args
+			if err := f.check(command); err != nil {
+				return err
+			}
+			return env.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
+				if f.fleet.Given(command) {
+					return env.migrateFleet(ctx, gentle, command, f)
+				}
+				return env.migrate(ctx, gentle, command, f)
+			})
+		},
+	}
+	f.add(command.Flags())
+	return command
+}
+
+func (f *migrateFlags) add(flags *pflag.FlagSet) {
+	f.selection.Add(flags)
+	f.fleet.AddSelection(flags)
+	arg.Number(flags, &f.waveSize, clusters.WaveSize, 1, arg.Within[int]{Least: 1, Unit: "clusters"},
+		"How many of many clusters are migrated at the same time")
+	dryRunVar(flags, &f.dryRun, "show what would be migrated",
+		"send every patch as a dry run, which shows what admission and validation reject")
+	flags.BoolVar(&f.options.Verify, "verify", false, "Add a second pass in which no resourceVersion may change")
+	flags.BoolVar(&f.options.RetryThroughStatus, "retry-through-status", false,
+		"Rewrite an object that validation or admission refuses by an empty patch of its status, which most webhooks "+
+			"and policies are not asked about")
+	flags.StringVar(&f.reason, "reason", "", "The reason for the migration; the report repeats it")
+	flags.BoolVar(&f.options.Resume, "resume", false,
+		"Continue from the checkpoint; a resource that is finished in an unchanged epoch costs nothing")
+	f.addSweep(flags)
+	arg.Number(flags, &f.options.PageSize, "page-size", 0, arg.Within[int64]{Unit: "objects"},
+		"Objects per page of the list (0: as many as fit into half a MiB, at most 500)")
+	flags.BoolVar(&f.keep, "keep-stored-versions", false, "Do not prune status.storedVersions after the proof")
+	arg.Output(flags, &f.output, render.Text, render.JSON, render.YAML)
+}
+
+// addSweep adds the flags of every command that sweeps.
+func (f *migrateFlags) addSweep(flags *pflag.FlagSet) {
+	arg.Number(flags, &f.options.MaxObjectsPerSecond, "max-rate", arg.DefaultRate,
+		arg.Within[float64]{Unit: objectsPerSecond},
+		"Upper bound of objects per second (0: as many as the API server can take)")
+	arg.Number(flags, &f.options.MaxInFlight, "max-in-flight", arg.DefaultInFlight, arg.Within[int]{Unit: "requests"},
+		"Upper bound of requests in flight (0: 64)")
+	arg.Bandwidth(flags, &f.options.MaxBytesPerSecond,
+		"Upper bound of bytes per second, requests and responses together, such as 500k or 10Mi (0: no bound)")
+	flags.BoolVar(&f.options.SingleAddress, "single-address", false,
+		"Send every request to the address in the kubeconfig, instead of spreading the patches over all API servers")
+	arg.Delay(flags, &f.options.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, arg.SettleTimeUsage)
+	arg.ShutdownDelay(flags, &f.shutdownDelay)
+	arg.Delay(flags, &f.options.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout,
+		"How long to wait for the API servers to agree")
+	arg.Evidence(flags, &f.options.MinEvidence)
+	arg.FieldLoss(flags, &f.options.AcceptFieldLoss)
+	flags.StringVar(&f.dir, "checkpoint-dir", "",
+		"Folder for checkpoints (default: $XDG_STATE_HOME/kube-migrator, else ~/.local/state/kube-migrator)")
+}
+
+// objectsPerSecond is the unit of --max-rate.
+const objectsPerSecond = "objects per second"
+
+// dryRunVar adds --dry-run; client and server describe the two kinds of dry run.
+func dryRunVar(flags *pflag.FlagSet, into *string, client, server string) {
+	arg.Word(flags, into, "dry-run", dryRunNone, "none; client: "+client+"; server: "+server, dryRunNone,
+		dryRunClient, dryRunServer)
+}
+
+// check returns an error for flags that contradict one another. It sends no request.
+func (f *migrateFlags) check(command *cobra.Command) error {
+	arg.CompleteShutdownDelay(command, f.options.SettleTime, &f.shutdownDelay)
+	f.options.DryRun = f.dryRun == dryRunServer
+	if err := f.fleet.Check(command); err != nil {
+		return err
+	}
+	return f.selection.Check(command)
+}
+
+// migrate migrates the selected resources of the cluster, and shows the report.
+func (env *environment) migrate(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
+	f *migrateFlags) error {
+	report, end := env.migrateAll(ctx, gentle, command, f)
+	if report == nil {
+		return end
+	}
+	var err error
+	if f.output == render.Text {
+		err = report.Text(env.Out)
+	} else {
+		err = render.Data(env.Out, f.output, report)
+	}
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return end
+}
+
+// migrateAll migrates the selected resources, one after the other (I8). The report is nil if nothing was started.
+func (env *environment) migrateAll(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
+	f *migrateFlags) (*render.Migrations, error) {
+	run, resources, err := env.prepare(ctx, command, f)
+	if err != nil {
+		return nil, err
+	}
+	report := &render.Migrations{Reason: f.reason}
+	if f.dryRun != dryRunNone {
+		report.DryRun = f.dryRun
+	}
+	code := exit.Done
+	for _, r := range resources {
+		if interrupted(gentle) {
+			code = exit.Interrupted
+			break
+		}
+		m, err := run.resource(ctx, gentle, r)
+		report.Resources = append(report.Resources, m)
+		code = exit.Worse(code, codeOf(err))
+		if len(resources) > 1 {
+			fmt.Fprintln(env.Err, m.Headline())
+		}
+		if code == exit.Interrupted {
+			break
+		}
+		if err != nil && len(resources) == 1 && m.Result.Started.IsZero() {
+			return nil, run.explain(r, err) // nothing was started, so the two lines of an error are enough
+		}
+	}
+	if left := len(resources) - len(report.Resources); left > 0 {
+		fmt.Fprintf(env.Err, "%d resources were not started. To continue:\n  %s\n", left,
+			run.again(f.selection.Arguments()...))
+	}
+	if code != exit.Done {
+		return report, exit.Code(code)
+	}
+	return report, nil
+}
+
+func interrupted(gentle <-chan struct{}) bool {
+	select {
+	case <-gentle:
+		return true
+	default:
+		return false
+	}
+}
+
+// codeOf returns the exit code for the error of a sweep.
+func codeOf(err error) int {
+	switch {
+	case err == nil:
+		return exit.Done
+	case errors.Is(err, migrate.ErrStopped), errors.Is(err, context.Canceled):
+		return exit.Interrupted
+	case errors.Is(err, migrate.ErrObjectsFailed):
+		return exit.Failures
+	case errors.Is(err, migrate.ErrNotProven), errors.Is(err, migrate.ErrNoAgreement):
+		return exit.Undetermined
+	case errors.Is(err, migrate.ErrStorageVersionMoved), errors.Is(err, errNotPruned):
+		return exit.WorkLeft
+	}
+	return exit.Error
+}

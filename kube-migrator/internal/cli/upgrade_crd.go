@@ -1,0 +1,368 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/access"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/records"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/crdupgrade"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/refusal"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/retire"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// upgradeCRDFlags are the flags of upgrade-crd, which include the flags of migrate.
+type upgradeCRDFlags struct {
+	migrate migrateFlags
+	files   []string
+	manager string
+	force   bool
+	dryRun  bool
+	output  render.Format
+}
+
+func newUpgradeCRDCommand(env *environment) *cobra.Command {
+	f := &upgradeCRDFlags{}
+	command := &cobra.Command{
+		Use:   "upgrade-crd -f FILE",
+		Short: "Apply a new release of CustomResourceDefinitions, even if it drops stored versions",
+		Long: `Apply the CustomResourceDefinitions of files, as "kubectl apply --server-side" does. The API server rejects a CRD that lacks a
+version in which objects may be stored (status.storedVersions). For such a CRD the command takes these steps:
+
+  intermediate   apply the CRD of the file plus the missing versions of the cluster's CRD, unserved
+  migrate        rewrite every object in the new storage version, with proof (as the command migrate does)
+  prune          reduce status.storedVersions to the storage version
+  managedFields  move the managedFields entries that name a dropped version, with their owners: once the version is gone, the
+                 API server rejects every server-side apply to an object with an entry that names it
+  apply          send the CRD of the file as it is
+
+The command plans again after each step, from what the cluster has then, so the same command continues after an interruption
+at any step. A CRD in the cluster always has every version in which an object may be stored. If one CRD is refused, the
+others are still upgraded. Objects of other kinds are skipped.
+
+If neither release has a conversion webhook, converting an object only changes its apiVersion, and the API server drops each
+field that the new version does not have. If objects have such fields, or if the two releases have no version in common, the
+command refuses, and shows the fields and how many objects have them; --accept-field-loss continues anyway. The command
+learns from managedFields which objects have a field: it reads only metadata, never values. A field within a list or map
+that managedFields name as a whole is counted as "at most". Whether values mean the same in the new version cannot be
+determined: save the objects first.
+
+"kubectl apply --server-side" can later apply what --field-manager=kubectl applies, without conflicts. Fields that "kubectl
+apply" without --server-side owns are taken over, as "kubectl apply --server-side" does.
+
+Exit codes: 0 done (or nothing refused in a dry run), 1 error, 2 a CRD was refused or changed meanwhile, 3 the API servers do
+not agree or the evidence is too weak, 4 some objects could not be rewritten or moved, 130 interrupted.`,
+		Example: `  kube-migrator upgrade-crd -f crds.yaml --dry-run
+  kube-migrator upgrade-crd -f config/crd/
+  kustomize build https://github.com/kubernetes-sigs/gateway-api/config/crd | kube-migrator upgrade-crd -f -`,
+		Args: arg.None,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := f.check(command); err != nil {
+				return err
+			}
+			return env.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
+				return env.upgradeCRDs(ctx, gentle, command, f)
+			})
+		},
+	}
+	f.add(command.Flags())
+	return command
+}
+
+func (f *upgradeCRDFlags) add(flags *pflag.FlagSet) {
+	flags.StringSliceVarP(&f.files, "filename", "f", nil,
+		"File or folder with CustomResourceDefinitions; - is standard input")
+	flags.StringVar(&f.manager, "field-manager", crdupgrade.DefaultFieldManager,
+		"Field manager that owns what is applied")
+	flags.BoolVar(&f.force, "force-conflicts", false, "Take fields from other field managers")
+	flags.BoolVar(&f.dryRun, "dry-run", false,
+		"Show the steps, let the API server check the first write, and change nothing")
+	f.migrate.addSweep(flags)
+	arg.Output(flags, &f.output, render.Text, render.JSON, render.YAML)
+}
+
+// check returns an error for flags that contradict one another. It sends no request.
+func (f *upgradeCRDFlags) check(command *cobra.Command) error {
+	switch {
+	case len(f.files) == 0:
+		return arg.Missing(command, "filename")
+	case f.manager == "":
+		return arg.Invalid(command, "field-manager", "", "a name")
+	}
+	// The CRD is pruned in a step of its own, and the files determine the resources.
+	f.migrate.dryRun, f.migrate.keep, f.migrate.options.Resume, f.migrate.selection.All = dryRunNone, true, true, true
+	return f.migrate.check(command)
+}
+
+// crdUpgrade is one run of the command.
+type crdUpgrade struct {
+	*migration
+	flags  *upgradeCRDFlags
+	all    []*crdupgrade.Upgrade
+	report *render.CRDUpgrades
+}
+
+// upgradeCRDs reads the files, makes the plans, carries them out, and shows the report.
+func (env *environment) upgradeCRDs(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
+	f *upgradeCRDFlags) error {
+	all, err := env.readUpgrades(command, f.files)
+	if err != nil {
+		return err
+	}
+	config, err := env.config()
+	if err != nil {
+		return err
+	}
+	client, err := apiserver.NewClient(config)
+	if err != nil {
+		return err
+	}
+	m, err := env.newMigration(ctx, command, &f.migrate, config, client)
+	if err != nil {
+		return err
+	}
+	u := &crdUpgrade{migration: m, flags: f, all: all, report: &render.CRDUpgrades{DryRun: f.dryRun}}
+	run := u.run(gentle)
+	if err := run.Plan(ctx, all); err != nil {
+		return err
+	}
+	if f.dryRun {
+		for _, one := range all {
+			run.Check(ctx, one)
+		}
+	} else {
+		run.Do(ctx, all)
+	}
+	return u.show()
+}
+
+// readUpgrades reads the CRDs in files. It is an error if a CRD occurs twice, because only the user knows which one to
+// apply.
+func (env *environment) readUpgrades(command *cobra.Command, files []string) ([]*crdupgrade.Upgrade, error) {
+	objects, others, err := env.readCRDs(command, files)
+	if err != nil {
+		return nil, err
+	}
+	if others > 0 {
+		fmt.Fprintf(env.Err, "Skipped: %d objects that are not CustomResourceDefinitions.\n", others)
+	}
+	var all []*crdupgrade.Upgrade
+	for _, object := range objects {
+		next, err := crdupgrade.Parse(object.From, object.JSON)
+		if err != nil {
+			return nil, exit.Usage(command, fmt.Errorf("%s: %w", object.From, err))
+		}
+		same := func(u *crdupgrade.Upgrade) bool { return u.Next.Name() == next.Name() }
+		if i := slices.IndexFunc(all, same); i >= 0 {
+			return nil, exit.Usage(command, fmt.Errorf("%s is in %s and in %s: give one of them", next.Name(),
+				all[i].Next.From, next.From))
+		}
+		all = append(all, &crdupgrade.Upgrade{Next: next})
+	}
+	return all, nil
+}
+
+// run returns the execution of the plans.
+func (u *crdUpgrade) run(gentle <-chan struct{}) *crdupgrade.Run {
+	options := u.flags.migrate.options
+	stopped := func() error {
+		if interrupted(gentle) {
+			return migrate.ErrStopped
+		}
+		return nil
+	}
+	return &crdupgrade.Run{
+		Applier: crdupgrade.Applier{Client: u.client, FieldManager: u.flags.manager, Force: u.flags.force},
+		Intent:  crdupgrade.Intent{Program: u.env.name, Again: u.again(), AcceptFieldLoss: options.AcceptFieldLoss},
+		Limits: pace.Limits{ObjectsPerSecond: options.MaxObjectsPerSecond, InFlight: options.MaxInFlight,
+			BytesPerSecond: options.MaxBytesPerSecond},
+		Stopped: stopped,
+		Migrate: func(ctx context.Context, live *crdupgrade.CRD) (migrate.Epoch, error) {
+			r := resourceOfCRD(live)
+			if err := u.alone(ctx, stopped, r); err != nil {
+				return migrate.Epoch{}, err
+			}
+			report, err := u.migration.resource(ctx, gentle, r)
+			report.Next = "" // the command in the report continues this, too
+			u.report.Add(live.Name(), report)
+			return report.Result.Epoch, err
+		},
+		Report: func(name string, s crdupgrade.Step) {
+			if u.flags.output == render.Text {
+				fmt.Fprint(u.env.Out, render.CRDStep(name, s))
+			} else {
+				fmt.Fprint(u.env.Err, render.CRDStep(name, s))
+			}
+		},
+	}
+}
+
+// again returns this command line without --dry-run.
+func (u *crdUpgrade) again() string {
+	return strings.ReplaceAll(u.migration.again(), " --dry-run=true", "")
+}
+
+// resourceOfCRD returns the resource of a CRD as the inventory shows it when the API server serves it.
+func resourceOfCRD(live *crdupgrade.CRD) inventory.Resource {
+	return inventory.Resource{
+		GroupResource: live.Resource(), Kind: live.Spec.Names.Kind, Namespaced: live.Spec.Scope == "Namespaced",
+		Origin:         migrate.Custom,
+		StorageVersion: schema.GroupVersion{Group: live.Spec.Group, Version: live.StorageVersion()},
+		Endpoint:       live.Endpoint(),
+		CRD: &inventory.CRD{
+			Name: live.Name(), UID: live.Metadata.UID, Generation: live.Metadata.Generation,
+			StorageVersion: live.StorageVersion(),
+			StoredVersions: live.Status.StoredVersions, Versions: live.Versions(),
+			Conversion: live.Spec.Conversion.Strategy,
+		},
+	}
+}
+
+// noticed bounds how long the controller of an installation takes to request a migration after a CRD has changed.
+const noticed = 10 * time.Second
+
+// alone waits while the controller of an installation migrates the resource or is about to (I8). The controller notices
+// every change of a CRD.
+func (u *crdUpgrade) alone(ctx context.Context, stopped func() error, r inventory.Resource) error {
+	switch migrates, err := u.migrating(r.GroupResource); {
+	case err != nil:
+		return err
+	case migrates:
+		return fmt.Errorf("%s is migrating %s", retire.ThisMachine, r.GroupResource)
+	}
+	recorded, err := u.recorded(ctx, r)
+	if err != nil {
+		return err
+	}
+	patient := time.Now()
+	if recorded {
+		patient = patient.Add(noticed)
+	}
+	for announced := false; ; {
+		names, err := u.wanted(ctx, r)
+		if err != nil {
+			return err
+		}
+		if len(names) == 0 && !time.Now().Before(patient) {
+			return nil
+		}
+		if len(names) > 0 && !announced {
+			fmt.Fprintf(u.env.Err, "Waiting for %s\n", strings.Join(names, ", "))
+			announced = true
+		}
+		if err := stopped(); err != nil {
+			return err
+		}
+		if pace.Sleep(ctx, time.Second) != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// recorded reports whether a controller keeps a StorageState of the resource.
+func (u *crdUpgrade) recorded(ctx context.Context, r inventory.Resource) (bool, error) {
+	q := u.env.records(u.config, u.client)
+	path, err := apipath.Join(records.StatesPath, r.GroupResource.String())
+	if err != nil {
+		return false, err
+	}
+	var state v1alpha1.StorageState
+	err = q.Send(ctx, q.REST.Get().AbsPath(path), &state)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// wanted returns the names of the unfinished migrations of the resource. It returns none if no migration has been
+// written for so long that perhaps no controller is running.
+func (u *crdUpgrade) wanted(ctx context.Context, r inventory.Resource) (names []string, err error) {
+	all, err := u.env.records(u.config, u.client).List(ctx)
+	if apierrors.IsForbidden(err) || errors.Is(err, records.ErrNotInstalled) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if untouched(all, time.Now()) >= longQuiet {
+		return nil, nil
+	}
+	for _, m := range records.Matches(all, records.IsAbout(r)) {
+		if isWanted(&m) {
+			names = append(names, records.MigrationPrefix+m.Name)
+		}
+	}
+	return names, nil
+}
+
+// show writes the report, and returns the exit code as an error.
+func (u *crdUpgrade) show() error {
+	code := exit.Done
+	for _, one := range u.all {
+		err := one.Err
+		if err == nil && !one.Finished && !u.flags.dryRun {
+			err = migrate.ErrStopped
+		}
+		u.report.Conclude(one, err, u.next(err))
+		code = exit.Worse(code, upgradeCRDCode(err))
+	}
+	var err error
+	if u.flags.output == render.Text {
+		err = u.report.Text(u.env.Out)
+	} else {
+		err = render.Data(u.env.Out, u.flags.output, u.report)
+	}
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	if code != exit.Done {
+		return exit.Code(code)
+	}
+	return nil
+}
+
+// next returns the command that helps after an error.
+func (u *crdUpgrade) next(err error) string {
+	refused, lacking := (*refusal.Error)(nil), (*access.ForbiddenError)(nil)
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &refused):
+		return refused.Try
+	case errors.As(err, &lacking):
+		return lacking.Try()
+	case apierrors.IsForbidden(err):
+		return "kubectl auth can-i --list"
+	}
+	return u.again()
+}
+
+// upgradeCRDCode returns the exit code for the error about one CRD.
+func upgradeCRDCode(err error) int {
+	if refused := (*refusal.Error)(nil); errors.As(err, &refused) {
+		return exit.WorkLeft
+	}
+	return retireCode(err)
+}

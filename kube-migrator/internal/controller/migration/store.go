@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/worker"
+)
+
+// store contains the checkpoints of runs: ConfigMaps in the installation's namespace.
+type store struct {
+	workerSettings
+	client client.Client // reads from the cache
+	live   client.Reader // reads from the API server
+	log    *slog.Logger
+}
+
+func (s store) reader(live bool) client.Reader {
+	if live {
+		return s.live
+	}
+	return s.client
+}
+
+// ours selects the objects that belong to runs.
+func (s store) ours() []client.ListOption {
+	return []client.ListOption{client.InNamespace(s.namespace),
+		client.MatchingLabels{componentLabel: workerComponent, nameLabel: program}}
+}
+
+// configMaps returns the ConfigMaps of all checkpoints and of all rosters, by name.
+func (s store) configMaps(ctx context.Context,
+	live bool) (checkpoints, rosters map[string]*corev1.ConfigMap, err error) {
+	found := new(corev1.ConfigMapList)
+	if err := s.reader(live).List(ctx, found, s.ours()...); err != nil {
+		return nil, nil, fmt.Errorf("list checkpoints: %w", err)
+	}
+	checkpoints, rosters = map[string]*corev1.ConfigMap{}, map[string]*corev1.ConfigMap{}
+	for i := range found.Items {
+		item := &found.Items[i]
+		if _, is := item.Labels[rosterLabel]; is {
+			rosters[item.Name] = item
+		} else {
+			checkpoints[item.Name] = item
+		}
+	}
+	return checkpoints, rosters, nil
+}
+
+// identify reads which run an object belongs to. An object whose annotations are missing, because someone edited them,
+// is a run of no generation: it counts as long as its worker may write (I8), and is removed like the runs of older
+// generations. An object that names no migration is not ours.
+func (s store) identify(o metav1.Object) (r run, ours bool) {
+	r, err := runOf(o)
+	if err != nil {
+		s.log.Warn("Cannot read which run an object belongs to", "name", o.GetName(), "error", err)
+	}
+	return r, err == nil || r.uid != ""
+}
+
+// read adds the worker's report to the run. A report that cannot be read breaks this run and no other.
+func (r *run) read(checkpoint *corev1.ConfigMap) {
+	report, err := worker.ReadReport(checkpoint)
+	if err != nil {
+		r.broken = "its report cannot be read: " + err.Error()
+	}
+	r.report = report
+}
+
+// giveUp writes the outcome of a run whose worker no longer reports, unless it has reported in the meantime.
+func (s store) giveUp(ctx context.Context, r run, why string) error {
+	checkpoint := new(corev1.ConfigMap)
+	if err := s.live.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: r.name}, checkpoint); err != nil {
+		return err
+	}
+	if now, err := worker.ReadReport(checkpoint); err == nil && now != nil && !now.Updated.Equal(r.updated()) {
+		return nil
+	}
+	if err := worker.GiveUp(checkpoint, r.generation, r.attempt, why, time.Now()); err != nil {
+		return fmt.Errorf("give up run %s: %w", r.name, err)
+	}
+	// The write carries the resourceVersion that was read, so that a report of the worker takes precedence.
+	return s.client.Update(ctx, checkpoint)
+}
+
+// createCheckpoint creates the ConfigMap of a run, with the checkpoint of the run named seed. It does not change an
+// existing one, which belongs to the worker from its creation on.
+func (s store) createCheckpoint(ctx context.Context, metadata metav1.ObjectMeta, seed string) error {
+	checkpoint := &corev1.ConfigMap{ObjectMeta: metadata}
+	if seed != "" {
+		from := new(corev1.ConfigMap)
+		switch err := s.live.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: seed}, from); {
+		case err == nil:
+			checkpoint.BinaryData = worker.Seed(from)
+		case !apierrors.IsNotFound(err): // without it the run starts over, which only costs time
+			return fmt.Errorf("read checkpoint %s: %w", seed, err)
+		}
+	}
+	if err := s.client.Create(ctx, checkpoint); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create checkpoint %s: %w", metadata.Name, err)
+	}
+	return nil
+}

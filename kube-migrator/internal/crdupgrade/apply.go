@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crdupgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/csaupgrade"
+
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/refusal"
+)
+
+const (
+	// DefaultFieldManager is the field manager of `kubectl apply --server-side`.
+	DefaultFieldManager = "kubectl"
+	// ownFieldManager is the field manager of kube-migrator's other writes to CRDs, such as those of retire.
+	ownFieldManager = "kube-migrator"
+	// clientSide is the field manager of `kubectl apply` without --server-side.
+	clientSide = "kubectl-client-side-apply"
+)
+
+// Applier applies CRDs by server-side apply.
+type Applier struct {
+	Client rest.Interface
+	// FieldManager owns the fields that are applied.
+	FieldManager string
+	// Force takes over fields from other field managers.
+	Force bool
+	// DryRun makes the API server check each write and store nothing.
+	DryRun bool
+}
+
+// apply applies an object over live, which is nil if the cluster has no such CRD. An apierrors conflict says that the
+// CRD has changed since it was read, and a *refusal.Error that another field manager owns fields that would change.
+func (a Applier) apply(ctx context.Context, object map[string]any, live *CRD, again string) (*crd.CRD, error) {
+	if live != nil {
+		if err := a.adopt(ctx, live); err != nil {
+			return nil, err
+		}
+	}
+	body, err := applicable(object, live)
+	if err != nil {
+		return nil, err
+	}
+	name, _ := object["metadata"].(map[string]any)["name"].(string)
+	path, err := apipath.Join(crdsPath, name)
+	if err != nil {
+		return nil, err
+	}
+	request := a.Client.Patch(types.ApplyYAMLPatchType).AbsPath(path).Param("fieldManager", a.FieldManager).
+		Param("fieldValidation", metav1.FieldValidationStrict).Body(body)
+	if a.Force {
+		request = request.Param("force", "true")
+	}
+	if a.DryRun {
+		request = request.Param("dryRun", metav1.DryRunAll)
+	}
+	applied := new(crd.CRD)
+	if err := apiserver.Send(ctx, request, applied); err != nil {
+		return nil, a.explain(err, again)
+	}
+	return applied, nil
+}
+
+// explain turns a conflict of field managers into a refusal. A dry run adopts nothing, so it ignores conflicts with the
+// field managers that would be adopted, and returns errAdoptable if there are no others.
+func (a Applier) explain(err error, again string) error {
+	var status apierrors.APIStatus
+	if !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) || !errors.As(err, &status) {
+		return err
+	}
+	var owners []string
+	for _, cause := range status.Status().Details.Causes {
+		adopted := a.DryRun && slices.ContainsFunc(a.adopted(),
+			func(manager string) bool { return strings.Contains(cause.Message, strconv.Quote(manager)) })
+		if cause.Type == metav1.CauseTypeFieldManagerConflict && !adopted {
+			owners = append(owners, cause.Message+": "+cause.Field)
+		}
+	}
+	if len(owners) == 0 {
+		return errAdoptable
+	}
+	slices.Sort(owners)
+	return refusal.New(Conflict, again+" --force-conflicts", "other field managers own fields that would change: %s",
+		strings.Join(slices.Compact(owners), "; "))
+}
+
+// errAdoptable says that a dry run conflicts only with field managers that would be adopted.
+var errAdoptable = errors.New("conflicts with field managers that are to be adopted")
+
+// adopted returns the field managers whose fields FieldManager takes over.
+func (a Applier) adopted() []string {
+	return slices.DeleteFunc([]string{clientSide, ownFieldManager},
+		func(manager string) bool { return manager == a.FieldManager })
+}
+
+// adopt gives FieldManager the fields that client-side `kubectl apply` and kube-migrator's own writes own, as
+// `kubectl apply --server-side` does: a server-side apply would conflict with the former, and would not remove the
+// latter.
+func (a Applier) adopt(ctx context.Context, live *CRD) error {
+	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Name: live.Name(), ResourceVersion: live.Metadata.ResourceVersion,
+		ManagedFields: slices.Clone(live.Metadata.ManagedFields),
+	}}
+	managers := sets.New(a.adopted()...)
+	owns := func(e metav1.ManagedFieldsEntry) bool {
+		return managers.Has(e.Manager) && e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
+	}
+	if a.DryRun || !slices.ContainsFunc(object.ManagedFields, owns) {
+		return nil
+	}
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(object, managers, a.FieldManager)
+	if err != nil || len(patch) == 0 {
+		return err
+	}
+	path, err := apipath.Join(crdsPath, live.Name())
+	if err != nil {
+		return err
+	}
+	request := a.Client.Patch(types.JSONPatchType).AbsPath(path).Param("fieldManager", ownFieldManager).
+		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").Body(patch)
+	var written metav1.PartialObjectMetadata
+	if err := apiserver.Send(ctx, request, &written); err != nil {
+		return fmt.Errorf("take over the fields of %s: %w", clientSide, err)
+	}
+	live.Metadata.ResourceVersion, live.Metadata.ManagedFields = written.ResourceVersion, written.ManagedFields
+	return nil
+}

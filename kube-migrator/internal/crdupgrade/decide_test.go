@@ -1,0 +1,377 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crdupgrade
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/refusal"
+)
+
+// crdOf makes a CRD from words such as "v1alpha1", "v1:served", "v2:served,storage" and "webhook"; "-color" takes a
+// field from the version before it, which otherwise has spec.color and spec.size.
+func crdOf(t *testing.T, words string) *CRD {
+	t.Helper()
+	var versions []map[string]any
+	conversion := map[string]any{"strategy": "None"}
+	for word := range strings.FieldsSeq(words) {
+		switch name, flags, _ := strings.Cut(word, ":"); {
+		case word == "webhook":
+			conversion = map[string]any{"strategy": "Webhook",
+				"webhook": map[string]any{"clientConfig": map[string]any{"url": "https://convert"}}}
+		case word == "lostwebhook":
+			conversion = map[string]any{"strategy": "Webhook"}
+		case word[0] == '-':
+			delete(specOf(versions[len(versions)-1]), word[1:])
+		default:
+			text := map[string]any{"type": "string"}
+			versions = append(versions, map[string]any{
+				"name": name, "served": strings.Contains(flags, "served"),
+				"storage": strings.Contains(flags, "storage"),
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object",
+					"properties": map[string]any{
+						"spec": map[string]any{"type": "object",
+							"properties": map[string]any{"color": text, "size": text}},
+					}}},
+			})
+		}
+	}
+	raw, err := json.Marshal(map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "widgets.demo.example.com", "uid": "u", "resourceVersion": "7"},
+		"spec": map[string]any{
+			"group": "demo.example.com", "scope": "Namespaced",
+			"names":    map[string]any{"plural": "widgets", "kind": "Widget"},
+			"versions": versions, "conversion": conversion,
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Parse("crds.yaml, document 1", raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func specOf(version map[string]any) map[string]any {
+	root := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)["properties"].(map[string]any)
+	return root["spec"].(map[string]any)["properties"].(map[string]any)
+}
+
+// situation is what the cluster has.
+type situation struct {
+	live    string // words of crdOf; empty for no CRD
+	stored  string
+	facts   Facts
+	objects int64
+	// color is how many objects have spec.color, by their managedFields.
+	color  int64
+	accept []string
+}
+
+// plan decides as Run does: the losses are computed, and their counts found.
+func (s situation) plan(t *testing.T, next string) (Plan, *CRD, Facts) {
+	t.Helper()
+	file, f := crdOf(t, next), s.facts
+	if s.live != "" {
+		f.Live = crdOf(t, s.live)
+		f.Live.Status.StoredVersions = strings.Fields(s.stored)
+		f.Found.Objects, f.Found.Losses = s.objects, Losses(file, f)
+		for i := range f.Found.Losses {
+			f.Found.Losses[i].Objects = s.color
+		}
+	}
+	q := Intent{Program: "kube-migrator", Again: "kube-migrator upgrade-crd --filename=crds.yaml",
+		AcceptFieldLoss: s.accept}
+	return q.Decide(file, f), file, f
+}
+
+func TestThePlanFollowsFromWhatIsStored(t *testing.T) {
+	const (
+		old    = "v1:served,storage"
+		both   = "v1:served v2:served,storage"
+		next   = "v2:served,storage"
+		halfIn = "v2:served,storage v1"
+	)
+	naming := func(n int64) Facts { return Facts{Found: Found{Naming: map[string]int64{"v1": n}}} }
+	proven := func(f Facts) Facts { f.Proven = true; return f }
+	full := func(objects string) []string {
+		return []string{
+			"intermediate: apply it with v2, and keep v1, unserved", "migrate: rewrite " + objects +
+				" as v2, and prove that nothing else is stored",
+			"prune: reduce status.storedVersions to [v2]", "apply: apply it with v2",
+		}
+	}
+	for name, test := range map[string]struct {
+		situation
+		next string
+		want []string
+		why  refusal.Reason
+	}{
+		"the cluster does not have it": {situation{}, next, []string{"create: create it with v2"}, ""},
+		"nothing changes": {situation{live: both, stored: "v1 v2", objects: 3}, both,
+			[]string{"apply: apply it with v1, v2"}, ""},
+		"a version comes": {situation{live: old, stored: "v1", objects: 3}, old +
+			" v2:served", []string{"apply: apply it with v1, v2"}, ""},
+		"the storage version moves": {situation{live: old, stored: "v1", objects: 3}, both,
+			[]string{"apply: apply it with v1, v2"}, ""},
+		"a version goes that nothing names": {situation{live: both, stored: "v2", objects: 3}, next,
+			[]string{"apply: apply it with v2"}, ""},
+		"a stored version goes": {situation{live: both, stored: "v1 v2", objects: 3}, next,
+			full("3 objects"), ""},
+		"a stored version goes without any object": {situation{live: both, stored: "v1 v2"}, next,
+			full("0 objects"), ""},
+		"the storage version goes, a new one stays": {situation{live: "v1:served,storage v2:served", stored: "v1",
+			objects: 1}, next, full("1 object"), ""},
+		"the StorageState remembers more": {situation{live: both, stored: "v2", objects: 3,
+			facts: Facts{Recorded: []string{"v1", "v2"}}}, next, full("3 objects"), ""},
+		"the StorageState does not know": {situation{live: both, stored: "v2", objects: 3,
+			facts: Facts{Unknown: true}}, next, full("3 objects"), ""},
+		"it does not know, and no version goes": {situation{live: both, stored: "v2", objects: 3,
+			facts: Facts{Unknown: true}}, both, []string{"apply: apply it with v1, v2"}, ""},
+		"it does not know what was proven": {situation{live: halfIn, stored: "v2", objects: 3,
+			facts: proven(Facts{Unknown: true})}, next, []string{"apply: apply it with v2"}, ""},
+		"the intermediate CRD is there": {situation{live: halfIn, stored: "v1 v2", objects: 3}, next,
+			full("3 objects")[1:], ""},
+		"the intermediate CRD still serves it": {situation{live: "v2:served,storage v1:served", stored: "v1 v2",
+			objects: 3}, next, full("3 objects"), ""},
+		"the intermediate CRD does not serve the new": {situation{live: "v2:storage v1", stored: "v1 v2", objects: 0,
+			accept: []string{"*"}}, next, full("0 objects"), ""},
+		"it is proven": {situation{live: halfIn, stored: "v1 v2", objects: 3, facts: proven(Facts{})},
+			next, full("")[2:], ""},
+		"it is proven and pruned": {situation{live: halfIn, stored: "v2", objects: 3, facts: proven(Facts{})},
+			next, full("")[3:], ""},
+		"it is pruned, and managedFields name it": {situation{live: halfIn, stored: "v2", objects: 3,
+			facts: proven(naming(2))}, next,
+			[]string{"managedFields: move the managedFields entries of 2 objects from v1 to v2",
+				"apply: apply it with v2"}, ""},
+		"managedFields alone name what goes": {situation{live: both, stored: "v2", objects: 3, facts: naming(2)}, next,
+			append(full("3 objects")[:3:3], "managedFields: move the managedFields entries of 2 objects from v1 to v2",
+				"apply: apply it with v2"), ""},
+		"two stored versions go": {situation{live: "v0:served v1:served v2:served,storage",
+			stored: "v0 v1 v2", objects: 3}, next,
+			append([]string{"intermediate: apply it with v2, and keep v0, v1, unserved"},
+				full("3 objects")[1:]...), ""},
+		"one goes of which the other stays": {situation{live: "v0:served v1:served v2:served,storage",
+			stored: "v0 v1 v2", objects: 3}, both,
+			[]string{"intermediate: apply it with v1, v2, and keep v0, unserved", full("3 objects")[1], full("")[2],
+				"apply: apply it with v1, v2"}, ""},
+		"the file brings a lost version back": {situation{live: next, stored: "v1 v2"}, both,
+			[]string{"apply: apply it with v1, v2"}, ""},
+		"the webhook goes, and its versions stay": {situation{live: both + " webhook",
+			stored: "v1 v2", objects: 3}, both,
+			[]string{full("3 objects")[1], full("")[2], "apply: apply it with v1, v2"}, ""},
+		"the webhook goes as the storage version moves": {situation{live: "v1:served,storage v2:served webhook",
+			stored: "v1", objects: 3}, both,
+			[]string{"intermediate: apply it with v1, v2, with the conversion webhook that the cluster has",
+				full("3 objects")[1], full("")[2], "apply: apply it with v1, v2"}, ""},
+		"the webhook goes, and it is proven": {situation{live: both, stored: "v2", objects: 3, facts: proven(Facts{})},
+			both, []string{"apply: apply it with v1, v2"}, ""},
+		"the webhook goes with the stored version": {situation{live: both + " -size webhook", stored: "v1 v2",
+			objects: 3}, next + " -color",
+			append([]string{"intermediate: apply it with v2, and keep v1, unserved, with the conversion webhook that " +
+				"the cluster has"}, full("3 objects")[1:]...), ""},
+		"nothing in common, and no object": {situation{live: old, stored: "v1"}, next, full("0 objects"), ""},
+		"nothing in common, and a webhook": {situation{live: old, stored: "v1", objects: 3}, next +
+			" -color webhook", full("3 objects"), ""},
+		"nothing in common": {situation{live: old, stored: "v1", objects: 3},
+			next, nil, NothingInCommon},
+		"nothing in common, accepted": {situation{live: old, stored: "v1", objects: 3, color: 3,
+			accept: []string{"*"}}, next + " -color", full("3 objects"), ""},
+		"objects lose a field": {situation{live: both, stored: "v1 v2", objects: 3, color: 2},
+			next + " -color", nil, FieldLoss},
+		"objects lose a field half way": {situation{live: halfIn, stored: "v1 v2", objects: 3, color: 2},
+			next + " -color", nil, FieldLoss},
+		"objects lose a field, accepted": {situation{live: both, stored: "v1 v2", objects: 3, color: 2,
+			accept: []string{"*"}}, next + " -color", full("3 objects"), ""},
+		"no object has the field": {situation{live: both, stored: "v1 v2", objects: 3}, next +
+			" -color", full("3 objects"), ""},
+		"a field goes as the storage version moves": {situation{live: old, stored: "v1", objects: 3, color: 2}, both +
+			" -color", nil, FieldLoss},
+		"objects lose a field that no webhook can move": {situation{live: old, stored: "v1", objects: 3, color: 3}, next +
+			" -color webhook", nil, FieldLoss},
+		"the cluster's storage version lacks a field that the file's has": {situation{live: "v2:served,storage -color v1",
+			stored: "v1", objects: 3}, next, full("3 objects"), ""},
+		"the cluster's storage version has a field that the file's lacks": {situation{live: halfIn, stored: "v2",
+			objects: 3, color: 2, facts: naming(1)}, next + " -color", nil, FieldLoss},
+		"a field that moved before": {situation{live: both + " -color", stored: "v1 v2", objects: 3,
+			color: 2}, both + " -color", []string{"apply: apply it with v1, v2"}, ""},
+		"no storage version": {situation{live: old, stored: "v1"}, "v1:served", nil, Invalid},
+		"two storage versions": {situation{live: old, stored: "v1"},
+			"v1:served,storage v2:storage", nil, Invalid},
+		"a webhook without an address": {situation{live: old, stored: "v1"}, old +
+			" lostwebhook", nil, Invalid},
+		"nothing is served and a version goes": {situation{live: both, stored: "v1 v2"}, "v2:storage", nil, Invalid},
+		"a version that no CRD has is stored":  {situation{live: next, stored: "v1 v2"}, next, nil, Stranded},
+		"objects cannot be listed": {situation{live: both, stored: "v1 v2",
+			facts: Facts{Unreadable: "no such version"}}, next, nil, Unreadable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, _, _ := test.plan(t, test.next)
+			var steps []string
+			for _, s := range got.Steps {
+				steps = append(steps, fmt.Sprintf("%s: %s", s.Name, s.What))
+			}
+			if diff := cmp.Diff(test.want, steps); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+			var why refusal.Reason
+			if got.Refusal != nil {
+				why = got.Refusal.Reason
+			}
+			if why != test.why {
+				t.Errorf("refused: %q (%v), want %q", why, got.Refusal, test.why)
+			}
+		})
+	}
+}
+
+func TestARefusalSaysWhatIsLostAndWhatHelps(t *testing.T) {
+	for name, test := range map[string]struct {
+		situation
+		next string
+		want refusal.Error
+	}{
+		"nothing in common": {situation{live: "v1:served,storage", stored: "v1", objects: 3, color: 2},
+			"v2:served,storage -color", refusal.Error{
+				Reason: NothingInCommon,
+				Message: "the cluster has v1, the file v2, and no conversion between them: only apiVersion would be " +
+					"changed; " +
+					"lost: spec.color of v1 (2 objects)",
+				Try: "kube-migrator upgrade-crd --filename=crds.yaml --accept-field-loss",
+			}},
+		"nothing in common, nothing lost": {situation{live: "v1:served,storage", stored: "v1", objects: 1},
+			"v2:served,storage", refusal.Error{
+				Reason: NothingInCommon,
+				Message: "the cluster has v1, the file v2, and no conversion between them: only apiVersion would be " +
+					"changed; " +
+					"1 object would keep every field, if it means the same",
+				Try: "kube-migrator upgrade-crd --filename=crds.yaml --accept-field-loss",
+			}},
+		"stranded": {situation{live: "v2:served,storage", stored: "v1 v2"}, "v2:served,storage", refusal.Error{
+			Reason: Stranded,
+			Message: "status.storedVersions names v1, which neither the cluster's CRD (v2) nor the file (v2) has: " +
+				"objects " +
+				"that are stored in it cannot be read",
+			Try: "kube-migrator retire widgets.demo.example.com --version=v1 --rescue",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, _, _ := test.plan(t, test.next)
+			if diff := cmp.Diff(&test.want, got.Refusal); diff != "" {
+				t.Errorf("refusal (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestACRDThatIsBeingDeletedIsLeftAlone(t *testing.T) {
+	live := crdOf(t, "v1:served,storage")
+	if err := json.Unmarshal(
+		[]byte(`{"conditions":[{"type":"Terminating","status":"True","message":"instances remain"}]}`), &live.Status,
+	); err != nil {
+		t.Fatal(err)
+	}
+	got := Intent{}.Decide(crdOf(t, "v1:served,storage"), Facts{Live: live})
+	if got.Refusal == nil || got.Refusal.Reason != Terminating || len(got.Steps) > 0 {
+		t.Errorf("plan %+v, want it refused as Terminating", got)
+	}
+}
+
+func TestTheIntermediateCRDIsTheNewOneWithWhatIsStored(t *testing.T) {
+	type version struct {
+		Name            string
+		Served, Storage bool
+	}
+	for name, test := range map[string]struct {
+		live, next string
+		keep       []string
+		want       []version
+		webhook    bool
+	}{
+		"a version that goes": {"v1:served,storage v0:served", "v2:served,storage", []string{"v1"},
+			[]version{{"v2", true, true}, {"v1", false, false}}, false},
+		"the webhook of the file": {"v1:served,storage", "v2:served,storage webhook", []string{"v1"},
+			[]version{{"v2", true, true}, {"v1", false, false}}, true},
+		"the webhook of the cluster": {"v1:served,storage v2:served webhook", "v2:served,storage", []string{"v1"},
+			[]version{{"v2", true, true}, {"v1", false, false}}, true},
+		"a webhook that does not know": {"v1:served,storage webhook", "v2:served,storage", []string{"v1"},
+			[]version{{"v2", true, true}, {"v1", false, false}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			next, live := crdOf(t, test.next), crdOf(t, test.live)
+			before := crdOf(t, test.next).object
+			body, err := applicable(between(next, live, test.keep), live)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got struct {
+				Metadata map[string]any
+				Spec     struct {
+					Versions   []version
+					Conversion struct{ Strategy string }
+				}
+				Status any
+			}
+			if err := json.Unmarshal(body, &got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got.Spec.Versions); diff != "" {
+				t.Errorf("versions (-want +got):\n%s", diff)
+			}
+			if webhook := got.Spec.Conversion.Strategy == "Webhook"; webhook != test.webhook {
+				t.Errorf("conversion by a webhook: %v, want %v", webhook, test.webhook)
+			}
+			if diff := cmp.Diff(map[string]any{"name": "widgets.demo.example.com", "uid": "u", "resourceVersion": "7"},
+				got.Metadata); diff != "" {
+				t.Errorf("metadata (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, next.object); diff != "" {
+				t.Errorf("the CRD of the file has changed (-want +got):\n%s", diff)
+			}
+			made, err := Parse("", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !intermediate(next, made, test.keep) {
+				t.Error("the next plan does not see that it is there")
+			}
+		})
+	}
+}
+
+func TestOnlyWhatAUserMeansIsApplied(t *testing.T) {
+	var object map[string]any
+	if err := json.Unmarshal([]byte(`{"apiVersion":"a","kind":"b","metadata":{"name":"n","labels":{"a":"b"},"creationTimestamp":null,"resourceVersion":"1","uid":"x",
+		"generation":3,"managedFields":[{}],"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}","keep":"me"}},"spec":{"max":9007199254740993},"status":{"storedVersions":["v1"]}}`), &object); err != nil {
+		t.Fatal(err)
+	}
+	body, err := applicable(object, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(body, &got); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"apiVersion": "a", "kind": "b",
+		"metadata": map[string]any{"name": "n", "labels": map[string]any{"a": "b"},
+			"annotations": map[string]any{"keep": "me"}},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreMapEntries(func(k string,
+		_ any) bool {
+		return k == "spec"
+	})); diff != "" {
+		t.Errorf("applied (-want +got):\n%s", diff)
+	}
+}
