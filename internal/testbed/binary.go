@@ -20,6 +20,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/kube-migrator/kube-migrator/internal/testbed/envtest"
 )
 
 // Release is a Kubernetes release whose binaries can be built: its version, such as "v1.37.0".
@@ -121,9 +123,10 @@ func (r Release) folder() (string, error) {
 	return "v" + majorMinor, err
 }
 
-// Binary returns the path of a release's binary and builds it first where the cache does not hold it, or holds one that
-// was built from another go.mod. Processes that ask for the same binary at the same time build it once. A build writes
-// a line to progress before it begins, one every 15 seconds, and one when it is done.
+// Binary returns the path of a release's binary. Where the cache does not hold it, or holds one that was built from
+// another go.mod, Binary takes that in KUBEBUILDER_ASSETS, downloads the one that controller-tools publishes, or else
+// builds it. Processes that ask for the same binary at the same time build it once. A line to progress says which way
+// was taken, and why; a build also writes one every 15 seconds, and one when it is done.
 func Binary(ctx context.Context, release Release, name string, progress io.Writer) (string, error) {
 	b, err := newBuild(release, name)
 	if err != nil {
@@ -142,6 +145,9 @@ func Binary(ctx context.Context, release Release, name string, progress io.Write
 	if b.current() {
 		return b.path, nil
 	}
+	if path, ok := ready(ctx, release, name, progress); ok {
+		return path, nil
+	}
 	fmt.Fprintf(progress, "building %s %s: %s\n", name, release, commands[name].patience)
 	begin := time.Now()
 	compiled := new(compilation)
@@ -156,6 +162,45 @@ func Binary(ctx context.Context, release Release, name string, progress io.Write
 	}
 	fmt.Fprintf(progress, "built %s %s in %s\n", name, release, time.Since(begin).Round(time.Second))
 	return b.path, nil
+}
+
+// index lists the binaries that can be downloaded.
+var index = envtest.Index
+
+// ready looks for a binary that need not be built: in KUBEBUILDER_ASSETS, or among those that controller-tools
+// publishes, which it puts into the cache. It says which way it took, or why there was none.
+func ready(ctx context.Context, release Release, name string, progress io.Writer) (path string, ok bool) {
+	path, why := envtest.Assets(ctx, string(release), name)
+	if path != "" {
+		fmt.Fprintf(progress, "using %s %s from KUBEBUILDER_ASSETS\n", name, release)
+		return path, true
+	}
+	if why != "" {
+		fmt.Fprintf(progress, "not using %s %s from KUBEBUILDER_ASSETS: %s\n", name, release, why)
+	}
+	if !slices.Contains(envtest.Programs, name) || release == Helm || release == Prometheus {
+		return "", false
+	}
+	var builds []*build
+	for _, program := range envtest.Programs {
+		b, err := newBuild(release, program)
+		if err != nil {
+			return "", false
+		}
+		builds = append(builds, b)
+	}
+	dir := filepath.Dir(builds[0].path)
+	if err := envtest.Download(ctx, index, string(release), dir); err != nil {
+		fmt.Fprintf(progress, "not downloading %s %s: %v\n", name, release, err)
+		return "", false
+	}
+	for _, b := range builds {
+		if err := os.WriteFile(b.stamp(), []byte(b.digest), 0o644); err != nil {
+			return "", false
+		}
+	}
+	fmt.Fprintf(progress, "downloaded %s %s, as setup-envtest does\n", strings.Join(envtest.Programs, ", "), release)
+	return filepath.Join(dir, name), true
 }
 
 // sayEvery is how often a build reports that it continues.
@@ -308,78 +353,4 @@ func (b *build) run(ctx context.Context, output *compilation) error {
 		return err
 	}
 	return os.WriteFile(b.stamp(), []byte(b.digest), 0o644)
-}
-
-func cacheFolder() (string, error) {
-	if dir := os.Getenv(cacheEnv); dir != "" {
-		return filepath.Abs(dir)
-	}
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("find cache folder (or set %s): %w", cacheEnv, err)
-	}
-	return filepath.Join(dir, "kube-migrator", "testbed"), nil
-}
-
-// repositoryRoot finds the folder of the repository's go.mod above the working directory.
-func repositoryRoot() (string, error) {
-	start, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for dir := start; ; dir = filepath.Dir(dir) {
-		raw, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && bytes.Contains(append([]byte("\n"), raw...), []byte("\nmodule "+modulePath+"\n")) {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("find the go.mod of %s: none in %s or above", modulePath, start)
-		}
-	}
-}
-
-// lock takes an exclusive lock that ends with the process at the latest; busy is called once if it has to wait.
-func lock(ctx context.Context, path string, busy func()) (unlock func(), err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	for waited := false; ; waited = true {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { _ = file.Close() }, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			_ = file.Close()
-			return nil, err
-		}
-		if !waited {
-			busy()
-		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
-			_ = file.Close()
-			return nil, err
-		}
-	}
-}
-
-// pause waits, or returns the context's error as soon as it ends.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
-
-// lastLines returns the last n lines of a text.
-func lastLines(text []byte, n int) string {
-	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

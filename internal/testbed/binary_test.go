@@ -5,6 +5,8 @@ package testbed
 
 import (
 	"bytes"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +32,12 @@ func fakeRepository(t *testing.T, program string) (pinned string) {
 	write(t, filepath.Join(pinned, "go.sum"), "")
 	write(t, filepath.Join(pinned, "main.go"), program)
 	t.Setenv(cacheEnv, filepath.Join(root, "cache"))
+	t.Setenv("KUBEBUILDER_ASSETS", "")
+	offline := httptest.NewServer(http.NotFoundHandler())
+	offline.Close()
+	before := index
+	index = offline.URL
+	t.Cleanup(func() { index = before })
 	t.Chdir(below)
 	return pinned
 }
@@ -119,8 +127,8 @@ func TestBinarySaysHowFarItsBuildIs(t *testing.T) {
 	if _, err := Binary(t.Context(), Newest, "etcd", &progress); err != nil {
 		t.Fatal(err)
 	}
-	if lines := strings.Split(progress.String(), "\n"); len(lines) < 4 ||
-		!strings.HasSuffix(lines[1], "s, 0 packages compiled") {
+	if lines := strings.Split(progress.String(), "\n"); len(lines) < 5 ||
+		!strings.HasSuffix(lines[2], "s, 0 packages compiled") {
 		t.Errorf("progress does not go on:\n%s", &progress)
 	}
 }

@@ -4,10 +4,15 @@
 package testbed
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Names of folders: those that a cluster uses, and those that were kept for a look at a failed test.
@@ -80,4 +85,78 @@ func removeOrphans(dir string) {
 		}
 		_ = file.Close()
 	}
+}
+
+func cacheFolder() (string, error) {
+	if dir := os.Getenv(cacheEnv); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find cache folder (or set %s): %w", cacheEnv, err)
+	}
+	return filepath.Join(dir, "kube-migrator", "testbed"), nil
+}
+
+// repositoryRoot finds the folder of the repository's go.mod above the working directory.
+func repositoryRoot() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		raw, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && bytes.Contains(append([]byte("\n"), raw...), []byte("\nmodule "+modulePath+"\n")) {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("find the go.mod of %s: none in %s or above", modulePath, start)
+		}
+	}
+}
+
+// lock takes an exclusive lock that ends with the process at the latest; busy is called once if it has to wait.
+func lock(ctx context.Context, path string, busy func()) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for waited := false; ; waited = true {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = file.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			_ = file.Close()
+			return nil, err
+		}
+		if !waited {
+			busy()
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			_ = file.Close()
+			return nil, err
+		}
+	}
+}
+
+// pause waits, or returns the context's error as soon as it ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// lastLines returns the last n lines of a text.
+func lastLines(text []byte, n int) string {
+	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
