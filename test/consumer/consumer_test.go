@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// operator stands for a program that has controller-runtime and takes the library.
-const operator = `package main
+// program stands for a program that has controller-runtime and takes the library.
+const program = `package main
 
 import (
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,14 +21,17 @@ import (
 	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/migrate"
+	"github.com/kube-migrator/kube-migrator/migrate/operator"
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
 var (
 	_ = ctrl.NewManager
-	_ = agreement.New
+	_ = agreement.Of
 	_ = v1alpha1.AddToScheme
+	_ = migrate.Find
 	_ = migrate.New
+	_ = operator.Migration{}
 	_ = storageversion.NewPublisher
 )
 
@@ -52,7 +55,7 @@ func TestModulesComeFromAProxy(t *testing.T) {
 			before := "module example.com/operator\n\ngo " + versions.language + "\n\nrequire (\n" +
 				"\tsigs.k8s.io/controller-runtime " + versions.runtime + "\n\tk8s.io/client-go " + versions.kubernetes + "\n" +
 				"\tk8s.io/apimachinery " + versions.kubernetes + "\n\tk8s.io/api " + versions.kubernetes + "\n)\n"
-			for file, content := range map[string]string{"go.mod": before, "main.go": operator} {
+			for file, content := range map[string]string{"go.mod": before, "main.go": program} {
 				if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o644); err != nil {
 					t.Fatal(err)
 				}
