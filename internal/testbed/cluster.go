@@ -140,7 +140,8 @@ func New(t testing.TB, options Options) *Cluster {
 	}
 	c.compareContents()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		// The contents of large objects take a busy machine more than a minute to compare.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Minute)
 		defer cancel()
 		defer c.Stop()
 		if err := c.CheckInvariants(ctx); err != nil {
