@@ -180,11 +180,10 @@ func send(h http.Handler, method, target string) *httptest.ResponseRecorder {
 const collection = "/apis/demo.example.com/v1/namespaces/a/widgets"
 
 func twoOfOneID(t *testing.T, c *testbed.Cluster) {
-	first := start(t, c, func(o *storageversion.Options, _ *process) { o.ID = "twice" })
+	first := start(t, c, func(o *storageversion.Options, p *process) { o.ID, p.host = "twice", "another-host" })
 	eventually(t, "the first is ready", first.ready)
-	second := start(t, c, func(o *storageversion.Options, p *process) {
+	second := start(t, c, func(o *storageversion.Options, _ *process) {
 		o.ID, o.Resources = "twice", []storageversion.Resource{{GroupResource: gadgets, EncodingVersion: v2}}
-		p.host = "another-host"
 	})
 	eventually(t, "the second says what it waits for", func() bool {
 		err := second.Check(nil)
