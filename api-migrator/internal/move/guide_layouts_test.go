@@ -43,7 +43,7 @@ func asKubebuilder(t *testing.T, layout string) string {
 	dir := fixture.Repository(t, "guide")
 	fixture.Write(t, dir, fixture.Archive(t, "testdata/guide-as-kubebuilder.txtar"))
 	moveFolder(t, dir, guideVersion, version)
-	moveFolder(t, dir, "pkg/controller", "kube-migrator/internal/controller")
+	moveFolder(t, dir, "pkg/controller", "internal/controller")
 	fixture.Run(t, dir, "git", "rm", "-qr", "pkg", version+"/doc.go", "deploy/crds/operators_v1_catalogsourceconfig_cr.yaml")
 	bases := "config/crd/bases/operators.example.com_"
 	for from, to := range map[string]string{
@@ -126,8 +126,8 @@ func TestTheGuidesProjectIsMigratedInEachLayoutOfKubebuilder(t *testing.T) {
 				"PROJECT":                          "path: " + guideModule + "/" + group + "/v2\n  version: v2\n",
 				"cmd/main.go":                      "utilruntime.Must(operatorsv2.AddToScheme(scheme))",
 				crds + "catalogsourceconfigs.yaml": "name: v2",
-				"kube-migrator/internal/controller/catalogsourceconfig/catalogsourceconfig_controller.go": "shared.PhaseRunning",
-				"kube-migrator/internal/controller/operatorgroup/operatorgroup_controller.go":             "shared.NewPhase(shared.PhaseFailed, why)",
+				"internal/controller/catalogsourceconfig/catalogsourceconfig_controller.go": "shared.PhaseRunning",
+				"internal/controller/operatorgroup/operatorgroup_controller.go":             "shared.NewPhase(shared.PhaseFailed, why)",
 			} {
 				if !strings.Contains(after[file], part) {
 					t.Errorf("%s lacks %q:\n%s", file, part, after[file])

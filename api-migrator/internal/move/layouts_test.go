@@ -61,7 +61,7 @@ func TestAnAPIInAModuleOfItsOwnIsMigratedWithItsUsers(t *testing.T) {
 	if diff := cmp.Diff(want, newIn(before, after)); diff != "" {
 		t.Errorf("new files (-want +got):\n%s", diff)
 	}
-	const user = "kube-migrator/internal/controller/memcached_controller.go"
+	const user = "internal/controller/memcached_controller.go"
 	for _, path := range []string{"cache-operator/api/v1beta2\"", "cache-operator/api/shared\""} {
 		if !strings.Contains(after[user], path) {
 			t.Errorf("%s does not import %s:\n%s", user, path, after[user])
@@ -99,7 +99,7 @@ func TestModulesWithOtherVersionsOfWhatTheyImportAreEachCheckedWithTheirOwn(t *t
 		"api/v1/memcached_size.go": "package v1\n\n" + needs + "// Sizes counts.\nfunc (m *Memcached) Sizes() int { return " +
 			"library.Both() }\n",
 		"api/v1/memcached_test.go":                  "package v1\n\n" + needs + "var _ = library.Older\n",
-		"kube-migrator/internal/controller/size.go": "package controller\n\n" + needs + "var _ = library.Newer\n",
+		"internal/controller/size.go": "package controller\n\n" + needs + "var _ = library.Newer\n",
 	})
 	fixture.Commit(t, dir, "with a library in two versions")
 	migrated(t, dir, memcachedRequest)
@@ -115,11 +115,11 @@ func TestModulesWithOtherVersionsOfWhatTheyImportAreEachCheckedWithTheirOwn(t *t
 func TestAModuleThatUsesANestedAPIBreaksThePlanLikeAnyOtherImporter(t *testing.T) {
 	t.Parallel()
 	dir := nested(t)
-	fixture.Write(t, dir, map[string]string{"kube-migrator/internal/controller/broken.go": "package controller\n\nvar _ = " +
+	fixture.Write(t, dir, map[string]string{"internal/controller/broken.go": "package controller\n\nvar _ = " +
 		"cachev1.Memcached{}\n"})
 	if blockers := planned(t, filepath.Join(dir, "api"), memcachedRequest).Blockers; len(blockers) != 1 ||
-		blockers[0].Where != "kube-migrator/internal/controller" || !strings.Contains(blockers[0].Text, "does not compile, so that it is "+
-		"not certain what it does with cache.example.com/v1: kube-migrator/internal/controller/broken.go:3:9: undefined: cachev1") {
+		blockers[0].Where != "internal/controller" || !strings.Contains(blockers[0].Text, "does not compile, so that it is "+
+		"not certain what it does with cache.example.com/v1: internal/controller/broken.go:3:9: undefined: cachev1") {
 		t.Errorf("blockers: %v", blockers)
 	}
 }

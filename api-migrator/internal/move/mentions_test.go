@@ -58,11 +58,11 @@ func TestWhatNamesTheOldVersionIsReportedWithItsPlaces(t *testing.T) {
 		"config/samples/both.yaml:5: names cache.example.com/v1",
 		"config/webhook.yaml:5: is about a webhook of cache.example.com/v1: the new version needs a path and an " +
 			"entry of its own",
-		"kube-migrator/internal/controller/literals.go:16: builds a group, version and kind or resource of cache.example.com/v1 by " +
+		"internal/controller/literals.go:16: builds a group, version and kind or resource of cache.example.com/v1 by " +
 			"hand: it does not match requests and objects of the new version; so does line 17",
-		"kube-migrator/internal/controller/literals.go:14: has cache.example.com/v1 in a string, which no compiler checks; so does " +
+		"internal/controller/literals.go:14: has cache.example.com/v1 in a string, which no compiler checks; so does " +
 			"line 25",
-		"kube-migrator/internal/controller/literals.go:20: is about a webhook of cache.example.com/v1: the new version needs a path " +
+		"internal/controller/literals.go:20: is about a webhook of cache.example.com/v1: the new version needs a path " +
 			"and an entry of its own",
 	}
 	slices.Sort(got)

@@ -17,7 +17,7 @@ func TestAnIndexOfOwnersFindsChildrenOfBothVersions(t *testing.T) {
 	fixture.Write(t, dir, fixture.Archive(t, "testdata/owner-index.txtar"))
 	fixture.Commit(t, dir, "with an index of owners")
 	test := func() string {
-		return fixture.Run(t, dir, "go", "test", "-count=1", "-v", "./kube-migrator/internal/controller")
+		return fixture.Run(t, dir, "go", "test", "-count=1", "-v", "./internal/controller")
 	}
 	if out := test(); !strings.Contains(out, "a new child says cache.example.com/v1\n") {
 		t.Errorf("before: %s", out)
@@ -27,7 +27,7 @@ func TestAnIndexOfOwnersFindsChildrenOfBothVersions(t *testing.T) {
 		t.Errorf("the fixture does not write the new version: %s", out)
 	}
 	for _, finding := range outcome.Plan.Findings {
-		if strings.HasPrefix(finding.Where, "kube-migrator/internal/controller/cronjob_controller.go") {
+		if strings.HasPrefix(finding.Where, "internal/controller/cronjob_controller.go") {
 			t.Errorf("reported, but done: %s", finding)
 		}
 	}

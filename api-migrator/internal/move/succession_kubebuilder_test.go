@@ -48,7 +48,7 @@ func TestAKubebuilderProjectsKindIsMovedToAnotherGroupAndGivenAnotherName(t *tes
 					`Group: "storage.example.com", Version: "v1"`},
 				"api/storage/v1/memcached_types.go": {"path=memcacheds,shortName=mc",
 					`"github.com/test-org/cache-operator/api/shared"`},
-				"kube-migrator/internal/controller/owner.go": {
+				"internal/controller/owner.go": {
 					"groups=cache.example.com,resources=memcacheds;backups,verbs=get;list;watch\n// " +
 						"+kubebuilder:rbac:groups=storage.example.com,resources=memcacheds,verbs=get;list;watch\n",
 					"groups=cache.example.com,resources=memcacheds/status,verbs=update\n// " +
@@ -85,7 +85,7 @@ func TestAKubebuilderProjectsKindIsMovedToAnotherGroupAndGivenAnotherName(t *tes
 					`memoryCacheSizes["small"]`, "= &MemoryCache{}"},
 				"PROJECT": {"  domain: example.org\n  group: storage\n  kind: MemoryCache\n  " +
 					"path: github.com/test-org/cache-operator/api/storage/v1beta2\n  version: v1beta2\n"},
-				"kube-migrator/internal/controller/owner.go": {
+				"internal/controller/owner.go": {
 					"groups=storage.example.org,resources=memorycaches,verbs=get;list;watch\n",
 					"func owner(memcached *storagev1beta2.MemoryCache)",
 				},
@@ -123,7 +123,7 @@ func TestAKubebuilderProjectsKindIsMovedToAnotherGroupAndGivenAnotherName(t *tes
 			}
 			both := bothKinds("controller", add, imports,
 				map[string]string{old: "cachev1.Memcached", test.to + ", Kind=" + kind: literal})
-			plan, _, after := succeeded(t, dir, "kube-migrator/internal/controller", both, asked)
+			plan, _, after := succeeded(t, dir, "internal/controller", both, asked)
 			acceptable(t, test.crd, after[test.crd])
 			for file, texts := range test.has {
 				for _, text := range texts {
