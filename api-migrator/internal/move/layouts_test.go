@@ -98,7 +98,7 @@ func TestModulesWithOtherVersionsOfWhatTheyImportAreEachCheckedWithTheirOwn(t *t
 	fixture.Write(t, dir, map[string]string{
 		"api/v1/memcached_size.go": "package v1\n\n" + needs + "// Sizes counts.\nfunc (m *Memcached) Sizes() int { return " +
 			"library.Both() }\n",
-		"api/v1/memcached_test.go":                  "package v1\n\n" + needs + "var _ = library.Older\n",
+		"api/v1/memcached_test.go":    "package v1\n\n" + needs + "var _ = library.Older\n",
 		"internal/controller/size.go": "package controller\n\n" + needs + "var _ = library.Newer\n",
 	})
 	fixture.Commit(t, dir, "with a library in two versions")
