@@ -3,9 +3,7 @@
 
 package migrate
 
-import (
-	"time"
-)
+import "time"
 
 // checkpoint is the state of a sweep after the last finished page, and the content of Checkpoint.Data. The format of
 // its JSON is stable within one Version.

@@ -23,7 +23,7 @@
 //	server.Handler = storageversion.Barrier(publisher, server.Handler)
 //	go func() { done <- publisher.Run(ctx) }()
 //
-// examples/apiserver is a whole server. To end one: let the HTTP server finish its requests
+// test/aggregated/plain is a whole server on net/http. To end one: let the HTTP server finish its requests
 // (http.Server.Shutdown), then cancel the context of Run, and wait for it. For a server on k8s.io/apiserver, package
 // genericserver does all of this.
 //

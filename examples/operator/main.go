@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command operator shows how an operator migrates its own custom resource when it starts: its new release has moved the
-// storage version of Widgets from v1 to v2, and a later release shall remove v1. The file rbac.yaml contains the
+// storage version of Widgets from v1 to v2, and a later release will remove v1. The file rbac.yaml contains the
 // permissions that this takes, in addition to those for the operator's work.
 //
 // An operator made with controller-runtime adds the Migration to its manager, which starts it in the leader:

@@ -28,6 +28,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/waitgroup"
 )
 
 const (
@@ -129,13 +130,12 @@ type Document struct {
 func Documents(ctx context.Context, client rest.Interface,
 	groups []metav1.APIGroup) map[schema.GroupVersion]Document {
 	var (
-		wait      sync.WaitGroup
+		wait      waitgroup.Group
 		mu        sync.Mutex
 		documents = map[schema.GroupVersion]Document{}
 		slots     = make(chan struct{}, concurrency)
 	)
 	read := func(gv schema.GroupVersion) {
-		defer wait.Done()
 		slots <- struct{}{}
 		defer func() { <-slots }()
 		resources, err := document(ctx, client, gv)
@@ -145,8 +145,7 @@ func Documents(ctx context.Context, client rest.Interface,
 	}
 	for _, group := range groups {
 		for _, version := range group.Versions {
-			wait.Add(1)
-			go read(schema.GroupVersion{Group: group.Name, Version: version.Version})
+			wait.Go(func() { read(schema.GroupVersion{Group: group.Name, Version: version.Version}) })
 		}
 	}
 	wait.Wait()

@@ -4,8 +4,8 @@
 // Package storedversions prunes status.storedVersions of a CustomResourceDefinition once it is proven that only the
 // storage version is stored.
 //
-// It owns that write; kube-migrator/internal/retire owns the writes of spec.versions. It never judges the proof: its caller has finished
-// a complete sweep within one settled epoch (I2). It never touches spec.
+// It owns that write; kube-migrator/internal/retire owns the writes of spec.versions. It never judges the proof: its
+// caller has finished a complete sweep within one settled epoch (I2). It never touches spec.
 //
 // Invariants:
 //   - What is written is exactly the storage version: never empty, never without it. The API server checks that much

@@ -14,7 +14,7 @@ import (
 const helpful = `#!/bin/sh
 case "$*" in
 --help) printf 'It helps.\n\nAvailable Commands:\n  check    looks\n  help     helps\n\nExit codes:\n  0\n' ;;
-"check --help") printf 'It looks.\n' ;;
+"check --help") printf 'It looks.\n\nGlobal Flags:\n      --kubeconfig string   a file\n' ;;
 *) echo "what is $*?" >&2; exit 1 ;;
 esac
 `
@@ -35,8 +35,9 @@ func TestEveryCommandHasAPageAndOldPagesGo(t *testing.T) {
 		t.Errorf("the page of a command that is gone is still there: %v", err)
 	}
 	for page, want := range map[string]string{
-		"helpful.md":       "- [check](helpful-check.md)\n",
-		"helpful-check.md": "# helpful check\n\n```\nIt looks.\n```\n",
+		"helpful.md": "- [check](helpful-check.md)\n",
+		"helpful-check.md": "# helpful check\n\n```\nIt looks.\n```\n" +
+			"\nThe flags of the connection, such as `--kubeconfig` and `--context`, are those of [helpful](helpful.md).\n",
 	} {
 		raw, err := os.ReadFile(filepath.Join(dir, page))
 		if err != nil {

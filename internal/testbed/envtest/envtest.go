@@ -38,6 +38,8 @@ const assetsEnv = "KUBEBUILDER_ASSETS"
 const (
 	// maxIndex and maxArchive are some ten times what they have today, in bytes.
 	maxIndex, maxArchive = 8 << 20, 2 << 30
+	// downloadTimeout ends a download that stands still.
+	downloadTimeout = 10 * time.Minute
 	// dialTimeout is short: without internet, the programs are compiled.
 	dialTimeout = 3 * time.Second
 )
@@ -71,6 +73,8 @@ func Download(ctx context.Context, index, release, dir string) error {
 	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment,
 		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, ResponseHeaderTimeout: 10 * dialTimeout}}
 	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
+	defer cancel()
 	archive, err := find(ctx, client, index, release)
 	if err != nil {
 		return err

@@ -48,6 +48,8 @@ func packed(t *testing.T, programs ...string) []byte {
 
 func TestDownload(t *testing.T) {
 	whole := packed(t, "kube-apiserver", "etcd", "kubectl", "README")
+	another, one := packed(t, "etcd", "kube-apiserver", "kubectl"), packed(t, "etcd")
+	notFound := []byte("<html>there is no such archive</html>")
 	for name, tt := range map[string]struct {
 		archive []byte
 		listed  []byte // whose checksum the index has
@@ -55,11 +57,11 @@ func TestDownload(t *testing.T) {
 		wants   string // what the error says
 	}{
 		"three programs":             {archive: whole, listed: whole, release: release},
-		"another content":            {archive: packed(t, "etcd", "kube-apiserver", "kubectl"), listed: whole, release: release, wants: "its SHA-512 is"},
+		"another content":            {archive: another, listed: whole, release: release, wants: "its SHA-512 is"},
 		"a byte behind the archive":  {archive: append(bytes.Clone(whole), 0), listed: whole, release: release, wants: "its SHA-512 is"},
-		"a program is missing":       {archive: packed(t, "etcd"), listed: packed(t, "etcd"), release: release, wants: "it has only etcd"},
+		"a program is missing":       {archive: one, listed: one, release: release, wants: "it has only etcd"},
 		"another release":            {archive: whole, listed: whole, release: "v1.36.0", wants: "does not have envtest-v1.37.0-"},
-		"an archive that is not one": {archive: []byte("<html>there is no such archive</html>"), listed: []byte("<html>there is no such archive</html>"), release: release, wants: "gzip"},
+		"an archive that is not one": {archive: notFound, listed: notFound, release: release, wants: "gzip"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var server *httptest.Server
