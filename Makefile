@@ -113,6 +113,7 @@ record: build ## record the demo as docs/demo.svg, which README.md shows
 test: ## all tests, against real API servers (some 50 minutes on 2 cores once those are built)
 	@$(TESTBED_BUILD) $(TEST_BINARIES) $(CHART_BINARIES)
 	go vet $(PACKAGES)
+	go -C tools test ./...
 	$(call go_test,./kube-migrator/test/e2e ./kube-migrator/internal/worker ./api-migrator/internal/crd ./kube-migrator/internal/cli ./kube-migrator/test/agreement ./api-migrator/internal/move $(PACKAGES),\
 		-count 1 -vet off -ldflags=-w -timeout 60m -p 2 -parallel 4,$(AS_ROOT))
 
@@ -145,7 +146,6 @@ fuzz: ## run every fuzz target for FUZZ_TIME (60s), one after another
 test-node: ## the image's pods on a whole node, as root (build tag "node"; docs/testbed.md says what it needs)
 	@$(TESTBED_BUILD) $(NODE_BINARIES) $(CHART_BINARIES) v3.16.0/prometheus
 	go vet -tags node ./test/node
-	go -C tools test ./image
 	$(call go_test,./test/node,-tags node -timeout 30m -count 1 -v)
 
 .PHONY: test-page
@@ -227,7 +227,6 @@ bench: build ## measure against the peers and the ceiling; writes bin/bench (hou
 .PHONY: bench-quick
 bench-quick: build ## every scenario of the benchmark with few objects: shows that it works, measures nothing; writes bin/bench-quick
 	@$(TESTBED_BUILD) $(BENCH_BINARIES)
-	go -C tools test ./plot
 	go run ./test/bench --quick --output=bin/bench-quick --scenario='$(SCENARIO)' $(BENCH_ARGS)
 
 .PHONY: bench-go
@@ -278,7 +277,6 @@ push-image: ## push the image of make release under IMAGE, and print its digest
 .PHONY: check-reproducible
 check-reproducible: PLATFORMS := linux/amd64 linux/arm64
 check-reproducible: ## make a release of the last commit twice, in two folders, and compare every byte (FRESH=1: the second with an empty build cache)
-	@go -C tools test ./dist ./sbom ./record ./reference
 	@folder=$$(mktemp -d); trap 'chmod -R u+w "$$folder"; rm -rf "$$folder"' EXIT; \
 	for copy in one another/one; do \
 		git clone --quiet . "$$folder/$$copy"; mkdir "$$folder/$$copy/tmp"; \
