@@ -56,9 +56,10 @@ controller adds those that come later, and one of the policies bounds what it ma
 migrate, including Secrets. Policies cannot guard the four resources of admission policies themselves, so workers may not
 patch these: an administrator migrates them with kube-migrator migrate. docs/guard.md describes what the guard enforces.
 
-There is no guard with --guard=false, and on API servers before 1.30. Without --include and --exclude the workers' role then covers everything, including subresources, and a worker's token is worth nearly as much as
-an administrator's: get on nodes/proxy reaches into every container, and patch on a Deployment or a role binding changes
-what others run and may do. kube-migrator itself only sends empty patches, and only reads metadata.
+There is no guard with --guard=false, and on API servers before 1.30. Without --include and --exclude the workers' role then
+covers everything, including subresources, and a worker's token is worth nearly as much as an administrator's: get on
+nodes/proxy reaches into every container, and patch on a Deployment or a role binding changes what others run and may do.
+kube-migrator itself only sends empty patches, and only reads metadata.
 
 --include and --exclude accept patterns of full names, and narrow what is migrated and what is granted: the roles then name
 each resource that exists now, and grant a worker nothing else. If a resource is added later and the patterns include it, it
