@@ -48,7 +48,11 @@ func describe(name, version string, content []byte, info *debug.BuildInfo) (*spd
 		for m.Replace != nil {
 			m = m.Replace
 		}
-		p := modulePackage("", m.Path, m.Version)
+		at := m.Version
+		if at == "(devel)" { // a module of the workspace, which is released together with the binary
+			at = version
+		}
+		p := modulePackage("", m.Path, at)
 		if m.Sum != "" {
 			p.PackageSourceInfo = "checksum in go.sum: " + m.Sum
 		}

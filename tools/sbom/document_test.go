@@ -8,11 +8,13 @@ import (
 	"debug/buildinfo"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spdx/tools-golang/json"
+	"github.com/spdx/tools-golang/spdx"
 	"github.com/spdx/tools-golang/spdxlib"
 )
 
@@ -68,6 +70,23 @@ func TestTheSBOMListsEveryModuleOfTheBinary(t *testing.T) {
 	for _, locator := range want {
 		if !slices.Contains(locators, locator) {
 			t.Errorf("%s is missing", locator)
+		}
+	}
+}
+
+// A scanner looks for the version that users have, which the go command does not know of modules of the workspace.
+func TestModulesOfTheWorkspaceHaveTheVersionOfTheBinary(t *testing.T) {
+	info := &debug.BuildInfo{Main: debug.Module{Path: "example.com/program"}, GoVersion: "go1.26.0",
+		Deps: []*debug.Module{{Path: "example.com/library", Version: "(devel)"}, {Path: "example.com/other", Version: "v3.0.0"}}}
+	document, err := describe("program", "v1.2.3", nil, info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"example.com/library@v1.2.3", "example.com/other@v3.0.0"} {
+		if !slices.ContainsFunc(document.Packages, func(p *spdx.Package) bool {
+			return p.PackageExternalReferences[0].Locator == "pkg:golang/"+want
+		}) {
+			t.Errorf("%s is missing", want)
 		}
 	}
 }
