@@ -54,9 +54,10 @@ IMAGE_TAR ?= dist/kube-migrator-$(VERSION).tar
 
 # How many times a test that failed is run again by itself. CI has 1, because a shared machine may stop for seconds; it names such tests at the end.
 RERUNS ?= 0
-# $(call go_test,PACKAGES,FLAGS,COMMAND THAT RUNS IT)
-go_test = $(if $(filter-out 0,$(RERUNS)),mkdir -p bin; : >bin/reruns.$@; $(3) $(TOOL) gotestsum --format pkgname --rerun-fails=$(RERUNS) --rerun-fails-max-failures=5 \
-	--rerun-fails-report=bin/reruns.$@ --packages '$(1)' -- $(2); cat bin/reruns.$@,$(3) go test $(2) $(1))
+# $(call go_test,PACKAGES,FLAGS,COMMAND THAT RUNS IT): at the end, the three slowest tests of each package.
+go_test = mkdir -p bin; : >bin/$@.reruns; code=0; $(3) $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary skipped \
+	--jsonfile bin/$@.json --rerun-fails=$(RERUNS) --rerun-fails-max-failures=5 --rerun-fails-report=bin/$@.reruns \
+	--packages '$(1)' -- $(2) || code=$$?; cat bin/$@.reruns; go -C tools run ./slowest "$$PWD/bin/$@.json"; exit $$code
 
 # Tests that give several API servers a network and a host name each need root, if only in a user namespace.
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),unshare --user --map-root-user)
@@ -106,22 +107,40 @@ record: build ## record the demo as docs/demo.svg, which README.md shows
 
 ##@ Develop
 
+# Packages with tests, but for those whose tests all need a cluster or build programs.
+QUICK = $(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(PACKAGES) | \
+	grep -vE '/kube-migrator/test/(e2e|agreement|chart|demo)$$|/test/(aggregated|apiserver|chaos|docs)(/|$$)')
+
+.PHONY: test-quick
+test-quick: ## tests without servers: unit, property, golden files, repository rules (a minute or two)
+	@$(call go_test,$(QUICK),-short -vet off -ldflags=-w)
+
 # Two packages at a time: next to kube-migrator/test/e2e, which takes nearly as long as all others together, first those whose tests wait too, then
 # api-migrator/internal/move, which only compiles, at a low priority.
 # Results are never cached: tests run programs that they build, and go test does not know the sources of these.
+WITH_SERVERS = $(call go_test,./kube-migrator/test/e2e ./kube-migrator/internal/worker ./api-migrator/internal/crd ./kube-migrator/internal/cli \
+	./kube-migrator/test/agreement ./api-migrator/internal/move $(PACKAGES),\
+	-count 1 -vet off -ldflags=-w -timeout 60m -p 2 -parallel 4 $(1),$(AS_ROOT))
+
 .PHONY: test
-test: ## all tests, against real API servers (some 50 minutes on 2 cores once those are built)
+test: ## the tests that need nothing but Go and git, against real API servers of one release
+	@$(TESTBED_BUILD) $(DEMO_BINARIES)
+	@$(call WITH_SERVERS)
+
+# A node mostly waits for pods. The commands of the README compile meanwhile.
+.PHONY: test-all
+test-all: ## what CI runs: with API servers of two releases, Helm, Chromium and a node too (build tag "all"; test-page, test-node, test-readme)
 	@$(TESTBED_BUILD) $(TEST_BINARIES) $(CHART_BINARIES)
-	go vet $(PACKAGES)
 	go -C tools test ./...
-	$(call go_test,./kube-migrator/test/e2e ./kube-migrator/internal/worker ./api-migrator/internal/crd ./kube-migrator/internal/cli ./kube-migrator/test/agreement ./api-migrator/internal/move $(PACKAGES),\
-		-count 1 -vet off -ldflags=-w -timeout 60m -p 2 -parallel 4,$(AS_ROOT))
+	@$(call WITH_SERVERS,-tags all)
+	$(MAKE) test-page
+	$(MAKE) --jobs=2 --output-sync=target test-node test-readme
 
 .PHONY: test-long
 test-long: ## the tests that take longer too (build tag "long"), and bench-quick; the first run builds kube-apiserver of eight releases
 	@$(TESTBED_BUILD) $(RELEASE_BINARIES)
-	go vet -tags long $(PACKAGES)
-	$(AS_ROOT) go test -count 1 -tags long -timeout 120m -p 1 -parallel 4 $(PACKAGES)
+	go vet -tags all,long $(PACKAGES)
+	$(AS_ROOT) go test -count 1 -tags all,long -timeout 120m -p 1 -parallel 4 $(PACKAGES)
 	@$(MAKE) fuzz
 	@$(MAKE) bench-quick
 
@@ -146,12 +165,12 @@ fuzz: ## run every fuzz target for FUZZ_TIME (60s), one after another
 test-node: ## the image's pods on a whole node, as root (build tag "node"; docs/testbed.md says what it needs)
 	@$(TESTBED_BUILD) $(NODE_BINARIES) $(CHART_BINARIES) v3.16.0/prometheus
 	go vet -tags node ./test/node
-	$(call go_test,./test/node,-tags node -timeout 30m -count 1 -v)
+	@$(call go_test,./test/node,-tags node -timeout 30m -count 1 -v)
 
 .PHONY: test-page
 test-page: ## the page of the dashboard in Chromium, with axe-core (build tag "page"; chromium and npm of Debian); screenshots in bin/page
 	go vet -tags page ./kube-migrator/test/page
-	$(call go_test,./kube-migrator/test/page,-tags page -timeout 20m -count 1,PAGE_SCREENSHOTS="$$PWD/bin/page")
+	@$(call go_test,./kube-migrator/test/page,-tags page -timeout 20m -count 1,PAGE_SCREENSHOTS="$$PWD/bin/page")
 	@echo "screenshots: $$PWD/bin/page"
 
 .PHONY: screenshots
@@ -163,7 +182,7 @@ screenshots: ## draw docs/dashboard.png in Chromium, as test-page does
 test-readme: ## the commands of README.md in a clone, in their order, and the modules as others install them (build tag "readme"; FRESH=1: with modules in the cache, and nothing built)
 	@$(TESTBED_BUILD) $(DEMO_BINARIES)
 	go vet -tags readme ./test/readme ./test/consumer
-	$(call go_test,./test/readme ./test/consumer,-tags readme -timeout 30m -count 1 -v)
+	@$(call go_test,./test/readme ./test/consumer,-tags readme -timeout 30m -count 1 -v)
 
 .PHONY: chaos
 chaos: ## faults of all kinds for CHAOS_TIME, judged past the API servers, as root with nft (build tag "chaos"; docs/reliability.md)
@@ -217,7 +236,7 @@ check-generated: ## make generate must change nothing
 	fi
 
 .PHONY: check
-check: check-generated lint test ## what CI runs: generated files are current, lint, test
+check: check-generated lint test ## before you propose a change: generated files are current, lint, test
 
 .PHONY: bench
 bench: build ## measure against the peers and the ceiling; writes bin/bench (hours for all; SCENARIO=S1 ROUNDS=3; docs/benchmarks.md)

@@ -132,8 +132,12 @@ type Cluster struct {
 
 // New starts a cluster for a test and stops it when the test ends, after CheckInvariants. A cluster that does not start
 // fails the test at once. Where the test failed and KUBE_MIGRATOR_TESTBED_KEEP is set, its folder is kept and named.
+// Under -short, no cluster starts and the test is skipped: `make test-quick` is for tests without servers.
 func New(t testing.TB, options Options) *Cluster {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a cluster; make test runs it")
+	}
 	c, err := Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ package testbed
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -87,7 +88,11 @@ func (p *Program) Terminate(ctx context.Context) { _ = p.process.terminate(ctx) 
 
 // RunTests builds kube-migrator from this tree into a folder that does not outlive the tests, stores the path of the
 // binary, and runs the tests. With movable, a Clock can move its clock. It returns the exit code of the test process.
+// Under -short, nothing is built, because no cluster starts either.
 func RunTests(m *testing.M, binary *string, movable bool) (code int) {
+	if flag.Parse(); testing.Short() {
+		return m.Run()
+	}
 	dir, err := os.MkdirTemp("", "kube-migrator-tests-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -30,7 +30,7 @@ const (
 	migrationsPath = "/apis/migration.k8s.io/v1alpha1/storageversionmigrations"
 	configMapsPath = "/api/v1/namespaces/default/configmaps"
 	// widgets are enough for several pages. Rewriting one costs 5 ms of CPU.
-	widgets = 1200
+	widgets = 600
 )
 
 // lab is a cluster with stale widgets and what a controller would have made of a request to migrate them.

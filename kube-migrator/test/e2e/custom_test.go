@@ -17,7 +17,7 @@ import (
 
 func TestCustomResourcesMoveFromV1ToV2(t *testing.T) {
 	t.Parallel()
-	const n = 1600
+	const n = 800
 	cluster := staleWidgets(t, n, testbed.Widgets{})
 	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v1: n})
 	before := snapshot(t, cluster, testbed.WidgetsPrefix)

@@ -4,91 +4,12 @@
 package e2e
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"net/http"
-	"os"
-	"slices"
-	"strconv"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
-
-func TestTwentyKillsRepeatAtMostAPageEach(t *testing.T) {
-	t.Parallel()
-	const n, page, kills = 2000, 25, 20
-	seed := uint64(time.Now().UnixNano())
-	if given, err := strconv.ParseUint(os.Getenv("KUBE_MIGRATOR_KILL_SEED"), 10, 64); err == nil {
-		seed = given
-	}
-	random := rand.New(rand.NewPCG(seed, 0))
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("to kill at the same moments: KUBE_MIGRATOR_KILL_SEED=%d go test -run '^%s$'", seed, t.Name())
-		}
-	})
-	cluster := staleWidgets(t, n, testbed.Widgets{})
-	before := snapshot(t, cluster, testbed.WidgetsPrefix)
-	user, proxy := throughProxy(t, cluster)
-	arguments := []string{"migrate", "widgets", "--resume", "--settle-time=1s", anyInFlight,
-		"--page-size=" + strconv.Itoa(page), "--max-rate=200", "-o", "json"}
-
-	killed, known := 0, map[string]bool{}
-	for killed < kills {
-		sent := len(patches(proxy))
-		command, wait := user.start(arguments...)
-		// A random number of rewrites later, so that kills fall on every part of a page, whatever the machine's speed.
-		eventually(t, "the next kill", func() bool {
-			return len(patches(proxy)) >= min(sent+1+random.IntN(3*page), n)
-		})
-		if err := command.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if out := wait(); out.code == 0 {
-			t.Fatalf("finished after %d kills, before it could be killed %d times", killed, kills)
-		}
-		killed++
-		again := 0
-		for _, r := range patches(proxy)[sent:] {
-			if known[r.Path] {
-				again++
-			}
-			known[r.Path] = true
-		}
-		if again > page {
-			t.Fatalf("run %d sent %d objects that earlier ones had sent, want at most a page of %d (I5)", killed, again,
-				page)
-		}
-		if claimed := storedVersions(t, cluster); !slices.Equal(claimed, []string{"v1", "v2"}) {
-			t.Fatalf("storedVersions = %v after kill %d: pruned before the proof (I2)", claimed, killed)
-		}
-	}
-	got := report(t, user.run(0, arguments...))
-
-	times := map[string]int{}
-	for _, r := range patches(proxy) {
-		times[r.Path]++
-	}
-	repeated := 0
-	for _, n := range times {
-		repeated += n - 1
-	}
-	t.Logf("%d kills, %d objects rewritten again", kills, repeated)
-	if repeated > kills*page {
-		t.Errorf("%d objects were rewritten again, want at most a page of %d for each of %d kills (I5)", repeated, page,
-			kills)
-	}
-	if len(times) != n || got.Result.Total != n || got.Result.Counts.Done()-got.Result.Counts.Failed != n || !got.Result.Proven {
-		t.Errorf("%d of %d objects rewritten; result %+v", len(times), n, got.Result)
-	}
-	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v2: n})
-	if changes := before.Diff(snapshot(t, cluster, testbed.WidgetsPrefix)); !changes.None() {
-		t.Errorf("the migration changed objects (I3): %+v", changes)
-	}
-}
 
 func TestASweepCompletesThroughFaults(t *testing.T) {
 	t.Parallel()
@@ -139,40 +60,6 @@ func wantRespected(t *testing.T, proxy *testbed.Proxy) {
 	}
 }
 
-func TestTooManyRequestsLowersTheRate(t *testing.T) {
-	t.Parallel()
-	const n = 1200
-	cluster := staleWidgets(t, n, testbed.Widgets{})
-	user, proxy := throughProxy(t, cluster)
-	patch := testbed.Method(http.MethodPatch)
-	proxy.SetRules( // with latency, the rate is a matter of what is in flight
-		testbed.Rule{Fault: testbed.Latency(50 * time.Millisecond), Match: patch},
-		testbed.Rule{Fault: testbed.TooManyRequests(retryAfter), Match: patch, Skip: n / 2, Times: 1},
-	)
-	user.migrate(0, "widgets")
-
-	sent := patches(proxy)
-	refused := slices.IndexFunc(sent, func(r testbed.Record) bool { return r.Status == http.StatusTooManyRequests })
-	if refused < 0 {
-		t.Fatal("nothing was refused")
-	}
-	resumed := slices.IndexFunc(
-		sent, func(r testbed.Record) bool { return r.Begin.After(sent[refused].End.Add(crossing)) },
-	)
-	if resumed < 0 {
-		t.Fatal("nothing was sent after Retry-After")
-	}
-	before := inFlight(sent[max(0, refused-100):refused])
-	// As many as were in flight before would start at once; what was lowered is not raised again before as many have
-	// ended.
-	after := inFlight(sent[resumed:min(len(sent), resumed+before)])
-	t.Logf("%d requests in flight before 429, %d after Retry-After", before, after)
-	if after > max(1, before*3/4) {
-		t.Errorf("%d requests in flight before 429, %d after Retry-After: want fewer", before, after)
-	}
-	wantRespected(t, proxy)
-}
-
 // inFlight is how many of the requests were in flight at once, at most.
 func inFlight(records []testbed.Record) (most int) {
 	for _, r := range records {
@@ -185,93 +72,6 @@ func inFlight(records []testbed.Record) (most int) {
 		most = max(most, n)
 	}
 	return most
-}
-
-// Another client creates, updates and deletes widgets all the time; it knows what must be there in the end.
-func TestNothingIsLostOrCreatedWhileOthersWrite(t *testing.T) {
-	t.Parallel()
-	const n = 1200
-	cluster := staleWidgets(t, n, testbed.Widgets{})
-	user := newCLI(t, cluster)
-	done := make(chan struct{})
-	var other sync.WaitGroup
-	expected := map[string]string{} // name → color
-	deleted := map[string]bool{}
-	writes := 0
-	other.Go(func() {
-		random := rand.New(rand.NewPCG(1, 1))
-		ticker := time.NewTicker(20 * time.Millisecond) // 50 a second
-		defer ticker.Stop()
-		for i := 0; ; i++ {
-			select {
-			case <-done:
-				return
-			case <-ticker.C:
-			}
-			writes++
-			old := fmt.Sprintf("widget-%07d", random.IntN(n))
-			switch path := "/apis/" + v2 + "/namespaces/default/widgets"; i % 3 {
-			case 0:
-				name := fmt.Sprintf("new-%d", i)
-				change(t, cluster, http.MethodPost, path, http.StatusCreated, map[string]any{
-					"apiVersion": v2, "kind": "Widget", "metadata": map[string]any{"name": name},
-					"spec": map[string]any{"color": "new"},
-				})
-				expected[name] = "new"
-			case 1:
-				if !deleted[old] {
-					change(t, cluster, http.MethodPatch, path+"/"+old, http.StatusOK,
-						map[string]any{"spec": map[string]any{"color": fmt.Sprint(i)}})
-					expected[old] = fmt.Sprint(i)
-				}
-			case 2:
-				if !deleted[old] {
-					change(t, cluster, http.MethodDelete, path+"/"+old, http.StatusOK, nil)
-					deleted[old] = true
-					delete(expected, old)
-				}
-			}
-		}
-	})
-	got := user.migrate(0, "widgets", "--max-rate=180")
-	close(done)
-	other.Wait()
-
-	t.Logf("%d writes by the other client, counts %+v", writes, got.Result.Counts)
-	if writes < 100 {
-		t.Errorf("only %d writes by the other client", writes)
-	}
-	after := map[string]string{}
-	var list struct {
-		Items []struct {
-			Metadata struct{ Name string }
-			Spec     struct{ Color string }
-		}
-	}
-	get(t, cluster, "/apis/"+v2+"/widgets", &list)
-	for _, w := range list.Items {
-		after[w.Metadata.Name] = w.Spec.Color
-	}
-	for name := range deleted {
-		if _, there := after[name]; there {
-			t.Errorf("%s was deleted and is there again (I3)", name)
-		}
-	}
-	for name, color := range expected {
-		if after[name] != color {
-			t.Errorf("%s has color %q, want %q", name, after[name], color)
-		}
-	}
-	created := 0
-	for name := range expected {
-		if name[0] == 'n' {
-			created++
-		}
-	}
-	if want := n - len(deleted) + created; len(after) != want {
-		t.Errorf("%d objects, want %d", len(after), want)
-	}
-	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v2: len(after)})
 }
 
 // change is do for goroutines other than the test's: it reports and goes on.

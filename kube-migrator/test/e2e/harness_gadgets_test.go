@@ -291,3 +291,7 @@ func (g *gadgets) wantNothingStranded(n int) {
 		g.t.Errorf("%d objects can be read, want %d", len(list.Items), n)
 	}
 }
+
+func (g *gadgets) do(method, path string, body any) []byte {
+	return do(g.t, g.cluster, method, path, body)
+}

@@ -89,3 +89,16 @@ func (c *controlled) told(name string) (reasons []string) {
 	}
 	return reasons
 }
+
+// generation is the spec.generation of a migration, 0 where it cannot be read.
+func (c *controlled) generation(name string) int64 {
+	for _, server := range c.cluster.Servers {
+		var m v1alpha1.StorageVersionMigration
+		if status, answer, err := server.Do(c.Context(), http.MethodGet, migrations+"/"+name, nil); err == nil &&
+			status == http.StatusOK {
+			decode(c.T, answer, &m)
+			return m.Spec.Generation
+		}
+	}
+	return 0
+}

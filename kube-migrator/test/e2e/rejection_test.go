@@ -71,7 +71,7 @@ func judge(t *testing.T, cluster *testbed.Cluster, object, message string) (deni
 
 func TestOneRejectedObjectIsNamedAndTheOthersAreMigrated(t *testing.T) {
 	t.Parallel()
-	const n, bad = 1500, "widget-0001234"
+	const n, bad = 700, "widget-0000634"
 	cluster := staleWidgets(t, n, testbed.Widgets{})
 	denies := judge(t, cluster, bad, "the color is out of fashion")
 	user := newCLI(t, cluster)
