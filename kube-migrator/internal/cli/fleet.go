@@ -18,7 +18,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/phrase"
@@ -34,15 +33,6 @@ const fleetHelp = `
 With --contexts or --kubeconfig-dir the command asks many clusters at the same time, and shows one row for each. A cluster
 that does not answer within --cluster-timeout delays no other. -o json contains the whole report of each cluster, and -o name
 lists the clusters whose exit code is not 0. The exit code is the first of 130, 1, 4, 2 and 3 that any cluster has.`
-
-// at returns the environment of a command for one member of a fleet.
-func (env *environment) at(m *clusters.Cluster, out, errs io.Writer) *environment {
-	own := *env
-	own.Streams = Streams{In: strings.NewReader(""), Out: out, Err: errs}
-	own.outTerminal, own.errTerminal = nil, nil
-	own.member, own.name = m, env.name+m.Flags()
-	return &own
-}
 
 // inquiry is a command about many clusters.
 type inquiry struct {
@@ -213,14 +203,6 @@ func twoLines(row render.FleetCluster) string {
 	return fmt.Sprintf("error: %s\nTry: %s\n", row.Reason, row.Try)
 }
 
-// aimed returns a suggested command for the cluster of this environment.
-func (env *environment) aimed(command string) string {
-	if env.member == nil || command == "" {
-		return command
-	}
-	return env.member.Aim(strings.TrimSuffix(env.name, env.member.Flags()), command)
-}
-
 // showFleet shows the rows, and returns the exit code. worse returns the more important of two codes.
 func (env *environment) showFleet(report render.Fleet, output render.Format, worse func(a, b int) int) error {
 	for _, c := range report.Clusters {
@@ -245,10 +227,6 @@ func (env *environment) showFleet(report render.Fleet, output render.Format, wor
 func linesOf(text string) []string {
 	return slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return line == "" })
 }
-
-// fleetOnly are flags that a command for one cluster of a fleet does not have.
-var fleetOnly = []string{clusters.Contexts, clusters.KubeconfigDir, clusters.WaveSize,
-	clientcmd.RecommendedConfigPathFlag}
 
 // migrateFleet migrates clusters wave by wave, and ends with the first wave in which a cluster was not migrated.
 func (env *environment) migrateFleet(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,

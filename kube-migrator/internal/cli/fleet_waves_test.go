@@ -160,7 +160,8 @@ func TestAClusterThatIsReachedUnderTwoNamesIsMigratedUnderTheFirstOne(t *testing
 		if err != nil {
 			t.Fatal(err)
 		}
-		env := &environment{Streams: Streams{Err: io.Discard}, reached: reached, member: &clusters.Cluster{Name: name}}
+		env := &environment{Streams: Streams{Err: io.Discard}, reached: reached,
+			connection: connection{member: &clusters.Cluster{Name: name}}}
 		_, err = env.newMigration(t.Context(), &cobra.Command{}, &migrateFlags{dir: t.TempDir()}, config, client)
 		return err
 	}

@@ -7,20 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
-	"github.com/kube-migrator/kube-migrator/internal/shell"
-
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 	"github.com/kube-migrator/kube-migrator/internal/storedversions"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/checkpoint"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
@@ -329,31 +325,8 @@ func (m *migration) look(report render.Migration) string {
 	return strings.Join(words, " ")
 }
 
-// again returns this command line with other arguments. It keeps the flags except those that select resources and those
-// that contain secrets, because reports end up in logs.
-func (m *migration) again(arguments ...string) string {
-	words := []string{m.env.name, m.command.Name()}
-	for _, a := range arguments {
-		words = append(words, shell.Quote(a))
-	}
-	m.command.Flags().Visit(func(f *pflag.Flag) {
-		given := func(argument string) bool { return strings.HasPrefix(argument, "--"+f.Name) }
-		switch list, isList := f.Value.(pflag.SliceValue); {
-		case m.env.member != nil && slices.Contains(fleetOnly, f.Name): // the name of the program names the cluster
-		case slices.Contains([]string{"all", "include", "exclude", "output"}, f.Name),
-			slices.ContainsFunc(arguments, given), f.Name == "resume":
-		case f.Name == clientcmd.FlagBearerToken || f.Name == clientcmd.FlagPassword:
-			words = append(words, "--"+f.Name+`="$`+strings.ToUpper(f.Name)+`"`)
-		case isList:
-			for _, element := range list.GetSlice() {
-				words = append(words, shell.Quote("--"+f.Name+"="+element))
-			}
-		default:
-			words = append(words, shell.Quote("--"+f.Name+"="+f.Value.String()))
-		}
-	})
-	return strings.Join(words, " ")
-}
+// again returns this command line with other arguments.
+func (m *migration) again(arguments ...string) string { return again(m.env, m.command, arguments...) }
 
 // readiness returns the command that helps if a resource is not ready to be migrated, or that shows what is wrong.
 func (m *migration) readiness(r inventory.Resource, message string) string {
