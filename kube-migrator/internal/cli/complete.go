@@ -72,15 +72,15 @@ the names of the cluster's resources and of the contexts. kubectl completes "kub
 
 // complete makes shells complete contexts of the kubeconfig, and names of the cluster's resources where the usage of a
 // command has them.
-func (env *environment) complete(root *cobra.Command) {
+func complete(root *cobra.Command, env *environment) {
 	// The flag exists, and has no other completion.
-	_ = root.RegisterFlagCompletionFunc(clientcmd.FlagContext, env.contexts)
+	_ = root.RegisterFlagCompletionFunc(clientcmd.FlagContext, completeContexts(env))
 	for _, command := range root.Commands() {
 		switch {
 		case strings.Contains(command.Use, arg.Resource+"…"):
-			command.ValidArgsFunction = env.resources(isMigratable)
+			command.ValidArgsFunction = completeResources(env, isMigratable)
 		case strings.HasPrefix(command.Use, "retire CRD "):
-			command.ValidArgsFunction = atMost(1, env.resources(isCRD))
+			command.ValidArgsFunction = atMost(1, completeResources(env, isCRD))
 		}
 	}
 }
@@ -101,9 +101,9 @@ func atMost(most int, more cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// resources completes the names of the cluster's resources that fit. Without a cluster that answers there is nothing to
-// complete: a shell has no place for an error.
-func (env *environment) resources(fit func(inventory.Resource) bool) cobra.CompletionFunc {
+// completeResources completes the names of the cluster's resources that fit. Without a cluster that answers there is
+// nothing to complete: a shell has no place for an error.
+func completeResources(env *environment, fit func(inventory.Resource) bool) cobra.CompletionFunc {
 	return func(command *cobra.Command, typed []string, word string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(command.Context(), completionTimeout)
 		defer cancel()
@@ -136,13 +136,15 @@ func completions(all *inventory.Inventory, fit func(inventory.Resource) bool, ty
 	return names
 }
 
-// contexts completes the contexts of the kubeconfig.
-func (env *environment) contexts(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-	config, err := env.kubeconfig.Load()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// completeContexts completes the contexts of the kubeconfig.
+func completeContexts(env *environment) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		config, err := env.kubeconfig.Load()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		names := slices.Sorted(maps.Keys(config.Contexts))
+		return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, word) }),
+			cobra.ShellCompDirectiveNoFileComp
 	}
-	names := slices.Sorted(maps.Keys(config.Contexts))
-	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, word) }),
-		cobra.ShellCompDirectiveNoFileComp
 }

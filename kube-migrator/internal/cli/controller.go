@@ -36,8 +36,10 @@ const (
 	bootstrapNone    = "none"
 )
 
-// controllerFlags are the flags of controller.
-type controllerFlags struct {
+// controllerCommand is the command controller and its flags.
+type controllerCommand struct {
+	*environment
+	command     *cobra.Command
 	options     migrations.Options
 	trigger     trigger.Options
 	workers     string
@@ -46,8 +48,8 @@ type controllerFlags struct {
 }
 
 func newControllerCommand(env *environment) *cobra.Command {
-	f := &controllerFlags{}
-	command := &cobra.Command{
+	c := &controllerCommand{environment: env}
+	c.command = &cobra.Command{
 		Use:   "controller",
 		Short: "Request and carry out migrations; runs in the cluster",
 		Long: `Keep a StorageState of every resource, which records the versions in which it may be stored; request a migration if that is
@@ -59,50 +61,50 @@ process finish the requests in flight and save their checkpoints; Jobs continue.
 may get the path /metrics.`,
 		Args: arg.None,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := f.check(command); err != nil {
+			if err := c.check(); err != nil {
 				return err
 			}
-			return env.controller(command.Context(), f)
+			return c.run(command.Context())
 		},
 	}
-	f.add(command.Flags())
-	return command
+	c.add(c.command.Flags())
+	return c.command
 }
 
-func (f *controllerFlags) add(flags *pflag.FlagSet) {
-	o := &f.options
+func (c *controllerCommand) add(flags *pflag.FlagSet) {
+	o := &c.options
 	flags.StringVarP(&o.Namespace, "namespace", "n", "kube-migrator",
 		"Namespace of the installation: Jobs, checkpoints and the Lease")
-	arg.Word(flags, &f.workers, "workers", workersAsJobs,
+	arg.Word(flags, &c.workers, "workers", workersAsJobs,
 		"Where migrations run. jobs: in Jobs; in-process: in this process, for a controller outside of the cluster",
 		workersAsJobs, workersInProcess)
 	flags.StringVar(&o.WorkerImage, "worker-image", "", "Image of the Jobs' pods")
 	flags.StringVar(&o.WorkerImagePullPolicy, "worker-image-pull-policy", "IfNotPresent",
 		"Pull policy of the Jobs' pods: Always, IfNotPresent or Never")
-	flags.StringVar(&f.trigger.WorkerRole, "worker-role", "",
+	flags.StringVar(&c.trigger.WorkerRole, "worker-role", "",
 		"ClusterRole to which the controller adds the permissions that workers need for resources that are added later "+
 			"(default: add nothing)")
-	flags.StringVar(&f.trigger.VersionsRole, "worker-versions-role", "",
+	flags.StringVar(&c.trigger.VersionsRole, "worker-versions-role", "",
 		"ClusterRole in which the controller says at which versions workers may rewrite each resource (default: none)")
 	flags.StringVar(&o.WorkerServiceAccount, "worker-service-account", "kube-migrator-worker",
 		"ServiceAccount of the Jobs' pods")
 	arg.Number(flags, &o.MaxConcurrent, "max-concurrent-migrations", migrations.DefaultMaxConcurrent,
 		arg.Within[int]{Least: 1, Unit: "migrations"},
 		"Upper bound of migrations that run at one time; only one migration per resource may run")
-	flags.BoolVar(&f.autoTrigger, "auto-trigger", true,
+	flags.BoolVar(&c.autoTrigger, "auto-trigger", true,
 		"Request a migration if a resource may be stored in more than its current version; false: only record that "+
 			"in StorageStates")
-	arg.Word(flags, &f.bootstrap, "bootstrap", bootstrapAll,
+	arg.Word(flags, &c.bootstrap, "bootstrap", bootstrapAll,
 		"all: also request migrations of resources whose stored versions are unknown; none: only of those that were "+
 			"requested once",
 		bootstrapAll, bootstrapNone)
-	flags.StringSliceVar(&f.trigger.Include, "include", nil,
+	flags.StringSliceVar(&c.trigger.Include, "include", nil,
 		"Request migrations only of resources that match a pattern of full names")
-	flags.StringSliceVar(&f.trigger.Exclude, "exclude", nil,
+	flags.StringSliceVar(&c.trigger.Exclude, "exclude", nil,
 		"Do not request migrations of resources that match a pattern of full names")
-	arg.Duration(flags, &f.trigger.Period, "discovery-period", trigger.DefaultPeriod, time.Second,
+	arg.Duration(flags, &c.trigger.Period, "discovery-period", trigger.DefaultPeriod, time.Second,
 		"How often to ask all API servers what they store if nothing changes")
-	addPace(flags, &f.trigger.Pace, 0, 0)
+	addPace(flags, &c.trigger.Pace, 0, 0)
 	arg.Evidence(flags, &o.MinEvidence)
 	arg.Duration(flags, &o.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, time.Nanosecond, arg.SettleTimeUsage)
 	arg.ShutdownDelay(flags, &o.ShutdownDelay)
@@ -123,104 +125,103 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 }
 
 // check returns an error for flags that contradict one another. It sends no request.
-func (f *controllerFlags) check(command *cobra.Command) error {
-	o := &f.options
-	if f.workers == workersAsJobs && o.WorkerImage == "" {
-		return arg.Missing(command, "worker-image")
+func (c *controllerCommand) check() error {
+	o := &c.options
+	if c.workers == workersAsJobs && o.WorkerImage == "" {
+		return arg.Missing(c.command, "worker-image")
 	}
-	if err := arg.Patterns(slices.Concat(f.trigger.Include, f.trigger.Exclude)); err != nil {
-		return exit.Usage(command, err)
+	if err := arg.Patterns(slices.Concat(c.trigger.Include, c.trigger.Exclude)); err != nil {
+		return exit.Usage(c.command, err)
 	}
-	arg.CompleteShutdownDelay(command, o.SettleTime, &o.ShutdownDelay)
-	f.trigger.ShutdownDelay = o.ShutdownDelay
-	o.InProcess = f.workers == workersInProcess
-	f.trigger.Paused, f.trigger.RollbackAccepted = install.Paused, install.RollbackAccepted
-	f.trigger.RecordOnly, f.trigger.Bootstrap = !f.autoTrigger, f.bootstrap == bootstrapAll
+	arg.CompleteShutdownDelay(c.command, o.SettleTime, &o.ShutdownDelay)
+	c.trigger.ShutdownDelay = o.ShutdownDelay
+	o.InProcess = c.workers == workersInProcess
+	c.trigger.Paused, c.trigger.RollbackAccepted = install.Paused, install.RollbackAccepted
+	c.trigger.RecordOnly, c.trigger.Bootstrap = !c.autoTrigger, c.bootstrap == bootstrapAll
 	return nil
 }
 
-func (env *environment) controller(ctx context.Context, f *controllerFlags) error {
-	impatient, err := env.impatientConfig()
+func (c *controllerCommand) run(ctx context.Context) error {
+	impatient, err := c.impatientConfig()
 	if err != nil {
 		return err
 	}
 	impatient.QPS = -1                // the signals of API servers and the pace of workers bound the load
-	f.options.LeaseConfig = impatient // the Lease could expire if its renewal had to wait because of a sweep's 429
+	c.options.LeaseConfig = impatient // the Lease could expire if its renewal had to wait because of a sweep's 429
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("name this process: %w", err)
 	}
-	f.options.Identity = host + "_" + string(uuid.NewUUID())
-	f.options.Logger = slog.New(slog.NewTextHandler(env.Err, nil))
+	c.options.Identity = host + "_" + string(uuid.NewUUID())
+	c.options.Logger = slog.New(slog.NewTextHandler(c.Err, nil))
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err = controller.Run(ctx, migrate.WithSharedBackoff(impatient),
-		controller.Options{Migration: f.options, Trigger: f.trigger})
+		controller.Options{Migration: c.options, Trigger: c.trigger})
 	switch {
 	case errors.Is(err, trigger.ErrRestored):
 		return exit.Try(fmt.Errorf("%w; every StorageState now says Unknown, and the controller has to be restarted",
 			err), "kubectl get storagestates.migration.k8s.io")
 	case errors.Is(err, migrations.ErrLeaseLost):
-		return exit.Try(err, "kubectl get lease -n "+f.options.Namespace+" kube-migrator-controller -o yaml")
+		return exit.Try(err, "kubectl get lease -n "+c.options.Namespace+" kube-migrator-controller -o yaml")
 	case err != nil:
-		return exit.Try(err, "kubectl auth can-i --list --as system:serviceaccount:"+f.options.Namespace+
+		return exit.Try(err, "kubectl auth can-i --list --as system:serviceaccount:"+c.options.Namespace+
 			":kube-migrator-controller")
 	}
 	return nil
 }
 
-// workerFlags are the flags of worker.
-type workerFlags struct {
+// workerCommand is the command that the pods of the controller's Jobs run. Users do not need it.
+type workerCommand struct {
+	*environment
+	command *cobra.Command
 	options worker.ServeOptions
 }
 
-// newWorkerCommand returns the command that the pods of the controller's Jobs run. Users do not need it.
 func newWorkerCommand(env *environment) *cobra.Command {
-	f := &workerFlags{}
-	command := &cobra.Command{
+	c := &workerCommand{environment: env}
+	c.command = &cobra.Command{
 		Use:    "worker",
 		Short:  "Carry out runs of StorageVersionMigrations, one after another; the controller starts this",
 		Args:   arg.None,
 		Hidden: true,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := f.check(command); err != nil {
+			if err := c.check(); err != nil {
 				return err
 			}
-			return env.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
-				return env.work(ctx, gentle, f)
-			})
+			return c.interruptible(command.Context(), c.run)
 		},
 	}
-	flags := command.Flags()
-	flags.StringVar(&f.options.Namespace, "namespace", "", "Namespace of the ConfigMaps")
-	flags.StringVar(&f.options.Roster, "roster", "",
+	flags := c.command.Flags()
+	flags.StringVar(&c.options.Namespace, "namespace", "", "Namespace of the ConfigMaps")
+	flags.StringVar(&c.options.Roster, "roster", "",
 		"Name of the ConfigMap in which the controller writes which run comes next")
-	arg.Evidence(flags, &f.options.MinEvidence)
-	arg.Delay(flags, &f.options.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, arg.SettleTimeUsage)
-	arg.ShutdownDelay(flags, &f.options.ShutdownDelay)
-	return command
+	arg.Evidence(flags, &c.options.MinEvidence)
+	arg.Delay(flags, &c.options.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, arg.SettleTimeUsage)
+	arg.ShutdownDelay(flags, &c.options.ShutdownDelay)
+	return c.command
 }
 
 // check returns an error for flags that contradict one another. It sends no request.
-func (f *workerFlags) check(command *cobra.Command) error {
+func (c *workerCommand) check() error {
 	for _, flag := range []string{"namespace", "roster"} {
-		if !command.Flags().Changed(flag) {
-			return arg.Missing(command, flag)
+		if !c.command.Flags().Changed(flag) {
+			return arg.Missing(c.command, flag)
 		}
 	}
-	arg.CompleteShutdownDelay(command, f.options.SettleTime, &f.options.ShutdownDelay)
+	arg.CompleteShutdownDelay(c.command, c.options.SettleTime, &c.options.ShutdownDelay)
 	return nil
 }
 
-// work carries out runs until there are no more. Any other end is an error, so that the Job starts another pod: a
+// run carries out runs until there are no more. Any other end is an error, so that the Job starts another pod: a
 // worker may complete the Job only after it has announced that it accepts no further run.
-func (env *environment) work(ctx context.Context, gentle <-chan struct{}, f *workerFlags) error {
-	options := f.options
+func (c *workerCommand) run(ctx context.Context, gentle <-chan struct{}) error {
+	options := c.options
 	var err error
-	if options.Config, err = env.config(); err != nil {
+	if options.Config, err = c.config(); err != nil {
 		return err
 	}
-	options.Stop, options.Logger = gentle, slog.New(slog.NewTextHandler(env.Err, nil))
+	options.Stop, options.Logger = gentle, slog.New(slog.NewTextHandler(c.Err, nil))
 	err = worker.Serve(ctx, options)
 	switch {
 	case err == nil:

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli is the command line of kube-migrator. Each command has a file: it reads the flags, calls the packages
-// that do the work, and shows what they return.
+// Package cli is the command line of kube-migrator. Each command has a file and a type, which holds its flags: it reads
+// them, calls the packages that do the work, and shows what they return.
 //
 // The package owns exit codes, the two lines of an error, and the rule that data goes to stdout and everything else to
 // stderr. It does not decide anything about what is stored.
@@ -102,7 +102,7 @@ Exit codes: 0 done or safe, 1 error, 2 unsafe or work left, 3 cannot be determin
 		newVersionCommand(env),
 		newCompletionCommand(env),
 	)
-	env.complete(root)
+	complete(root, env)
 	for _, command := range root.Commands() {
 		command.Example = strings.ReplaceAll(command.Example, "kube-migrator ", env.name+" ")
 	}
