@@ -101,7 +101,7 @@ func TestWhatIsToBeTriedIsOneCommand(t *testing.T) {
 		"kube-migrator audit widgets.demo.example.com": exit.NotFound(env.name, audit(), unknown),
 		"kube-migrator audit widgets.demo.example.com ": (&records.Client{Program: env.name}).NoneOf(audit(),
 			"widgts.demo.example.com", migrations),
-		"kube-migrator audit --snapshot=db": env.explainInstall(interrupted, audit("--snapshot=db"), "",
+		"kube-migrator audit --snapshot=db": (&setup{env, audit("--snapshot=db")}).explained(interrupted, "",
 			errors.New("it ended")),
 	} {
 		known := (*exit.Hint)(nil)

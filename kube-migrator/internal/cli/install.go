@@ -13,15 +13,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
-	"github.com/kube-migrator/kube-migrator/internal/shell"
-
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
@@ -33,9 +32,27 @@ import (
 // defaultInstallTimeout bounds each wait of install and uninstall.
 const defaultInstallTimeout = 5 * time.Minute
 
+// installCommand is the command install and its flags.
+type installCommand struct {
+	setup
+	options install.Options
+	// remembered are the flags that describe the installation; a later installation uses them as defaults.
+	remembered *pflag.FlagSet
+	forget     []string
+
+	trigger bool
+	dryRun  string
+	export  bool
+	adopt   bool
+	trust   bool
+	wait    bool
+	timeout time.Duration
+	output  render.Format
+}
+
 func newInstallCommand(env *environment) *cobra.Command {
-	f := &installFlags{}
-	command := &cobra.Command{
+	c := &installCommand{setup: setup{environment: env}}
+	c.command = &cobra.Command{
 		Use:   "install",
 		Short: "Install the controller into the cluster, or upgrade it",
 		Long: `Install the controller of kube-migrator into the cluster of the kubeconfig: CRDs, namespace, ServiceAccounts, roles, its own
@@ -86,49 +103,45 @@ again after any error.`,
   kube-migrator install --export > kube-migrator.yaml`,
 		Args: arg.None,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if _, err := f.complete(command); err != nil { // before the first request
+			if _, err := c.complete(); err != nil { // before the first request
 				return err
 			}
-			return env.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
+			return c.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
 				ctx, stop := untilInterrupted(ctx, gentle)
 				defer stop()
-				return env.install(ctx, command, f)
+				return c.run(ctx)
 			})
 		},
 	}
-	f.add(command.Flags())
-	return command
+	c.add(c.command.Flags())
+	return c.command
 }
 
-// install gathers the remembered flags and the resources that may be migrated, plans the objects, and applies them.
-func (env *environment) install(ctx context.Context, command *cobra.Command, f *installFlags) error {
-	config, err := env.config()
+// run gathers the remembered flags and the resources that may be migrated, plans the objects, and applies them.
+func (c *installCommand) run(ctx context.Context) error {
+	q, err := c.connect()
 	if err != nil {
 		return err
 	}
-	client, err := apiserver.NewClient(config)
+	if err := c.recall(ctx, q.REST); err != nil {
+		return err
+	}
+	o, err := c.complete()
 	if err != nil {
 		return err
 	}
-	if err := env.recall(ctx, command, f, client); err != nil {
-		return err
-	}
-	o, err := f.complete(command)
-	if err != nil {
-		return err
-	}
-	if o.Guard, err = env.guarded(ctx, command, f, client, o); err != nil {
+	if o.Guard, err = c.guarded(ctx, q.REST, o); err != nil {
 		return err
 	}
 	var resources []schema.GroupResource
 	var known *inventory.Inventory
 	var unseen []string
 	if o.Names() {
-		resources, known, unseen, err = env.includedResources(ctx, command, o, config, client)
+		resources, known, unseen, err = c.includedResources(ctx, q, o)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return env.explainInstall(ctx, command, o.Namespace, err)
+		return c.explained(ctx, o.Namespace, err)
 	case err != nil:
 		return err
 	}
@@ -136,57 +149,57 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 	if err != nil {
 		return err
 	}
-	if f.export {
-		manifests, err := f.manifests(plan)
+	if c.export {
+		manifests, err := c.manifests(plan)
 		if err != nil {
 			return err
 		}
-		if _, err = env.Out.Write(manifests); err != nil {
+		if _, err = c.Out.Write(manifests); err != nil {
 			return fmt.Errorf("write manifests: %w", err)
 		}
-		env.warnOfImage(o)
-		return env.seenEnough(command, unseen)
+		c.warnOfImage(o)
+		return c.seenEnough(unseen)
 	}
-	shown := render.NewChanges(env.Out, f.output, f.dryRun)
+	shown := render.NewChanges(c.Out, c.output, c.dryRun)
 	installation := &install.Installation{
-		Client: client, Mode: mode(f.dryRun), Adopt: f.adopt, TrustNamespace: f.trust, Timeout: f.timeout,
-		Report: shown.Add, Progress: env.waiting,
-		Difference: func(text string) { fmt.Fprintln(env.Err, "Upgrade: "+text) },
-		Warn:       func(text string) { fmt.Fprintln(env.Err, "Warning: "+text) },
+		Client: q.REST, Mode: mode(c.dryRun), Adopt: c.adopt, TrustNamespace: c.trust, Timeout: c.timeout,
+		Report: shown.Add, Progress: c.waiting,
+		Difference: func(text string) { fmt.Fprintln(c.Err, "Upgrade: "+text) },
+		Warn:       func(text string) { fmt.Fprintln(c.Err, "Warning: "+text) },
 	}
 	err = installation.Run(ctx, plan)
-	if err == nil && f.dryRun == dryRunNone && f.wait {
+	if err == nil && c.dryRun == dryRunNone && c.wait {
 		err = installation.Rollout(ctx, o.Namespace)
 	}
 	if failure := shown.End(err); failure != nil {
 		return failure
 	}
 	if err != nil {
-		return env.explainInstall(ctx, command, o.Namespace, err)
+		return c.explained(ctx, o.Namespace, err)
 	}
-	env.warnOfImage(o)
-	if err := env.warnOfRestarts(ctx, command, o, env.records(config, client)); err != nil {
+	c.warnOfImage(o)
+	if err := c.warnOfRestarts(ctx, q, o); err != nil {
 		return err
 	}
-	if f.dryRun != dryRunNone {
-		return env.seenEnough(command, unseen)
+	if c.dryRun != dryRunNone {
+		return c.seenEnough(unseen)
 	}
 	what := "all resources, also those that come later"
 	if !o.All() {
 		what = fmt.Sprintf("%d resources", len(resources))
 	}
-	fmt.Fprintf(env.Err, "kube-migrator is installed in the namespace %s and may migrate %s.\n", o.Namespace, what)
+	fmt.Fprintf(c.Err, "kube-migrator is installed in the namespace %s and may migrate %s.\n", o.Namespace, what)
 	if o.Guard {
-		fmt.Fprintf(env.Err, "The guard keeps its workers from changing anything. It cannot cover admission policies "+
+		fmt.Fprintf(c.Err, "The guard keeps its workers from changing anything. It cannot cover admission policies "+
 			"themselves: an administrator migrates them.\n"+
-			"To migrate them: %s migrate --all --include='*admissionpolic*'\n", env.name)
+			"To migrate them: %s migrate --all --include='*admissionpolic*'\n", c.name)
 	}
-	return env.seenEnough(command, unseen)
+	return c.seenEnough(unseen)
 }
 
 // manifests returns objects in the format that a tool such as kubectl apply reads.
-func (f *installFlags) manifests(plan []*unstructured.Unstructured) ([]byte, error) {
-	if f.output == render.JSON {
+func (c *installCommand) manifests(plan []*unstructured.Unstructured) ([]byte, error) {
+	if c.output == render.JSON {
 		return install.JSON(plan)
 	}
 	return install.YAML(plan)
@@ -197,57 +210,62 @@ const forgetAll = "all"
 
 // recall sets the flags that the user gave to the last installation and not to this one, and reports them. It sends no
 // request if all of them are to be forgotten.
-func (env *environment) recall(ctx context.Context, command *cobra.Command, f *installFlags,
-	client rest.Interface) error {
-	if slices.Contains(f.forget, forgetAll) {
+func (c *installCommand) recall(ctx context.Context, client rest.Interface) error {
+	if slices.Contains(c.forget, forgetAll) {
 		return nil
 	}
 	known, err := install.Remembered(ctx, client)
 	switch forbidden := (*access.ForbiddenError)(nil); {
 	case err != nil && (ctx.Err() != nil || errors.As(err, &forbidden)):
-		return env.explainInstall(ctx, command, f.options.Namespace, err)
+		return c.explained(ctx, c.options.Namespace, err)
 	case err != nil:
 		return exit.Try(fmt.Errorf("read the flags of the last installation: %w", err),
 			"kubectl get configmap -n kube-system kube-migrator-flags -o yaml")
 	}
 	var kept []string
 	for _, name := range slices.Sorted(maps.Keys(known)) {
-		flag := f.remembered.Lookup(name)
+		flag := c.remembered.Lookup(name)
 		switch {
 		case flag == nil:
-			fmt.Fprintf(env.Err, "Warning: the last installation was given --%s, which this version does not have.\n",
+			fmt.Fprintf(c.Err, "Warning: the last installation was given --%s, which this version does not have.\n",
 				name)
-		case flag.Changed || slices.Contains(f.forget, name):
-		case command.Flags().Set(name, known[name]) != nil:
+		case flag.Changed || slices.Contains(c.forget, name):
+		case c.command.Flags().Set(name, known[name]) != nil:
 			return exit.Try(fmt.Errorf("the remembered value of --%s is %q, which cannot be read", name, known[name]),
-				env.sameAgain(command, "--forget-flags="+name))
+				c.again("--forget-flags="+name))
 		default:
 			kept = append(kept, shell.Quote("--"+name+"="+known[name]))
 		}
 	}
 	if len(kept) > 0 {
-		fmt.Fprintf(env.Err, "Kept from the last installation: %s\n", strings.Join(kept, " "))
+		fmt.Fprintf(c.Err, "Kept from the last installation: %s\n", strings.Join(kept, " "))
 	}
 	return nil
 }
 
-// explainInstall turns an error of install or uninstall into the two lines of every error.
-func (env *environment) explainInstall(ctx context.Context, command *cobra.Command, namespace string, err error) error {
+// setup is what install and uninstall have in common.
+type setup struct {
+	*environment
+	command *cobra.Command
+}
+
+// explained turns an error of install or uninstall into the two lines of every error.
+func (c *setup) explained(ctx context.Context, namespace string, err error) error {
 	forbidden, foreign, late, leaving := (*access.ForbiddenError)(nil), (*install.ForeignError)(nil),
 		(*install.TimeoutError)(nil), (*install.LeavingError)(nil)
 	untrusted := (*install.UntrustedNamespaceError)(nil)
 	switch {
 	case ctx.Err() != nil:
 		return exit.TryCode(errors.New("interrupted; the same command goes on where it was"),
-			env.sameAgain(command), exit.Interrupted)
+			c.again(), exit.Interrupted)
 	case errors.As(err, &forbidden):
 		return exit.Try(err, forbidden.Try())
 	case errors.As(err, &leaving):
 		return exit.Try(err, "kubectl get "+leaving.Resource.String()+" "+leaving.Name)
 	case errors.As(err, &foreign) && len(foreign.Namespaces) > 0, errors.As(err, &untrusted):
-		return exit.Try(err, env.sameAgain(command, "--adopt", "--trust-namespace"))
+		return exit.Try(err, c.again("--adopt", "--trust-namespace"))
 	case errors.As(err, &foreign):
-		return exit.Try(err, env.sameAgain(command, "--adopt"))
+		return exit.Try(err, c.again("--adopt"))
 	case errors.As(err, &late) && namespace != "":
 		return exit.Try(err, "kubectl -n "+namespace+" describe pods")
 	case errors.As(err, &late):
@@ -259,20 +277,20 @@ func (env *environment) explainInstall(ctx context.Context, command *cobra.Comma
 			"on clusterroles.rbac.authorization.k8s.io and roles.rbac.authorization.k8s.io"),
 			"kubectl auth can-i escalate clusterroles.rbac.authorization.k8s.io")
 	case errors.Is(err, install.ErrInUse):
-		return exit.Try(err, env.name+" uninstall")
+		return exit.Try(err, c.name+" uninstall")
 	}
-	return exit.Try(err, command.CommandPath()+" --dry-run=server")
+	return exit.Try(err, c.command.CommandPath()+" --dry-run=server")
 }
 
-// sameAgain returns this command line with further arguments.
-func (env *environment) sameAgain(command *cobra.Command, arguments ...string) string {
+// again returns this command line with further arguments.
+func (c *setup) again(arguments ...string) string {
 	for _, name := range []string{"include", "exclude"} { // again omits the flags that select
-		patterns, _ := command.Flags().GetStringSlice(name)
+		patterns, _ := c.command.Flags().GetStringSlice(name)
 		for _, pattern := range patterns {
 			arguments = append(arguments, "--"+name+"="+pattern)
 		}
 	}
-	return (&migration{env: env, command: command}).again(arguments...)
+	return again(c.environment, c.command, arguments...)
 }
 
 // isEscalation reports whether the API server rejected a role because the user lacks its permissions.
@@ -291,8 +309,9 @@ func mode(dryRun string) install.Mode {
 	return install.Write
 }
 
-func (env *environment) waiting(state string) {
-	fmt.Fprintln(env.Err, "Waiting: "+strings.Join(strings.Fields(state), " "))
+// waiting says what install and uninstall wait for.
+func (c *setup) waiting(state string) {
+	fmt.Fprintln(c.Err, "Waiting: "+strings.Join(strings.Fields(state), " "))
 }
 
 // untilInterrupted returns a context that ends with the first interrupt, because an interrupted installation can be

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -31,107 +30,91 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// installFlags are the flags of install.
-type installFlags struct {
-	options install.Options
-	// remembered are the flags that describe the installation; a later installation uses them as defaults.
-	remembered *pflag.FlagSet
-	forget     []string
-
-	trigger bool
-	dryRun  string
-	export  bool
-	adopt   bool
-	trust   bool
-	wait    bool
-	timeout time.Duration
-	output  render.Format
-}
-
-func (f *installFlags) add(all *pflag.FlagSet) {
-	f.remembered = pflag.NewFlagSet("install", pflag.ContinueOnError)
-	flags := f.remembered
-	flags.StringVarP(&f.options.Namespace, "namespace", "n", install.DefaultNamespace,
+// add adds the flags.
+func (c *installCommand) add(all *pflag.FlagSet) {
+	c.remembered = pflag.NewFlagSet("install", pflag.ContinueOnError)
+	flags := c.remembered
+	flags.StringVarP(&c.options.Namespace, "namespace", "n", install.DefaultNamespace,
 		"Namespace of the controller and its workers; created if it does not exist")
-	flags.StringVar(&f.options.Image, "image", "", "Image of the controller and its workers, preferably by digest "+
+	flags.StringVar(&c.options.Image, "image", "", "Image of the controller and its workers, preferably by digest "+
 		"(default: the image of this release, by digest; for a build of your own localhost/kube-migrator:VERSION, "+
 		"which has to be on every node)")
-	arg.Word(flags, &f.options.ImagePullPolicy, "image-pull-policy", "IfNotPresent", "Always, IfNotPresent or Never",
+	arg.Word(flags, &c.options.ImagePullPolicy, "image-pull-policy", "IfNotPresent", "Always, IfNotPresent or Never",
 		"Always", "IfNotPresent", "Never")
-	arg.Number(flags, &f.options.Replicas, "replicas", install.DefaultReplicas,
+	arg.Number(flags, &c.options.Replicas, "replicas", install.DefaultReplicas,
 		arg.Within[int32]{Least: 1, Unit: "replicas"}, "Replicas of the controller; one of them is active")
-	flags.BoolVar(&f.trigger, "auto-trigger", true,
+	flags.BoolVar(&c.trigger, "auto-trigger", true,
 		"Let the controller request a migration if a resource may be stored in more than its current version; "+
 			"false: only record that")
-	arg.Duration(flags, &f.options.DiscoveryPeriod, "discovery-period", trigger.DefaultPeriod, time.Second,
+	arg.Duration(flags, &c.options.DiscoveryPeriod, "discovery-period", trigger.DefaultPeriod, time.Second,
 		"How often the controller asks all API servers what they store if nothing changes")
-	arg.Word(flags, &f.options.Bootstrap, "bootstrap", install.BootstrapAll,
+	arg.Word(flags, &c.options.Bootstrap, "bootstrap", install.BootstrapAll,
 		"What the controller requests when it starts. all: a migration of every included resource that has none; none",
 		install.BootstrapAll, install.BootstrapNone)
-	flags.BoolVar(&f.options.Guard, "guard", true,
+	flags.BoolVar(&c.options.Guard, "guard", true,
 		"Install admission policies that keep the workers from changing anything. Default: true if the API server "+
 			"serves ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1")
-	flags.StringSliceVar(&f.options.Include, "include", nil,
+	flags.StringSliceVar(&c.options.Include, "include", nil,
 		"Resources that may be migrated: a pattern of full names, such as '*.demo.example.com' (default: all, "+
 			"also those that are added later)")
-	flags.StringSliceVar(&f.options.Exclude, "exclude", nil,
+	flags.StringSliceVar(&c.options.Exclude, "exclude", nil,
 		"Resources that may not be migrated: a pattern of full names")
-	arg.Evidence(flags, &f.options.MinEvidence)
-	arg.Duration(flags, &f.options.SettleTime, arg.SettleTime, migrate.DefaultSettleTime,
+	arg.Evidence(flags, &c.options.MinEvidence)
+	arg.Duration(flags, &c.options.SettleTime, arg.SettleTime, migrate.DefaultSettleTime,
 		time.Nanosecond, arg.SettleTimeUsage)
-	arg.ShutdownDelay(flags, &f.options.ShutdownDelay)
-	addPace(flags, &f.options.Pace, arg.DefaultRate, arg.DefaultInFlight)
-	arg.Number(flags, &f.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1,
+	arg.ShutdownDelay(flags, &c.options.ShutdownDelay)
+	addPace(flags, &c.options.Pace, arg.DefaultRate, arg.DefaultInFlight)
+	arg.Number(flags, &c.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1,
 		arg.Within[int]{Least: 1, Unit: "migrations"}, "Upper bound of migrations that run at one time in the cluster")
-	flags.StringSliceVar(&f.options.MetricsFromNamespaces, "metrics-from-namespace", nil,
+	flags.StringSliceVar(&c.options.MetricsFromNamespaces, "metrics-from-namespace", nil,
 		"Namespaces whose pods the NetworkPolicy allows to connect to the port of the metrics "+
 			"(default: all; scrapers authenticate anyway)")
-	flags.StringVar(&f.options.MetricsCertSecret, "metrics-cert-secret", "",
+	flags.StringVar(&c.options.MetricsCertSecret, "metrics-cert-secret", "",
 		"Secret of the type kubernetes.io/tls in the namespace, "+
 			"with the certificate for metrics; reloaded when it changes (default: a self-signed certificate)")
-	flags.StringSliceVar(&f.options.EgressTo, "egress-to", nil,
+	flags.StringSliceVar(&c.options.EgressTo, "egress-to", nil,
 		"Blocks of addresses to which the NetworkPolicy allows the controller "+
 			"and its workers to connect, such as 10.0.0.0/8 or 192.0.2.0/28:6443. They need the API servers, each at its "+
 			"own address, and the pods of aggregated API servers (default: every address)")
-	all.AddFlagSet(f.remembered)
+	all.AddFlagSet(c.remembered)
 	flags = all
-	flags.StringSliceVar(&f.forget, "forget-flags", nil,
+	flags.StringSliceVar(&c.forget, "forget-flags", nil,
 		"Names of flags to reset to their defaults instead of the remembered values; all: every flag that is not given")
-	dryRunVar(flags, &f.dryRun, "show what would be applied", "let the API server check all of it and change nothing")
-	flags.BoolVar(&f.export, "export", false,
+	dryRunVar(flags, &c.dryRun, "show what would be applied", "let the API server check all of it and change nothing")
+	flags.BoolVar(&c.export, "export", false,
 		"Write the manifests to stdout and change nothing: as YAML documents, or with -o json as a List")
-	flags.BoolVar(&f.adopt, "adopt", false, "Take over CRDs of another installation with their objects, "+
+	flags.BoolVar(&c.adopt, "adopt", false, "Take over CRDs of another installation with their objects, "+
 		"and use an existing namespace (with --trust-namespace)")
-	flags.BoolVar(&f.trust, "trust-namespace", false, "With --adopt, use an existing namespace: "+
+	flags.BoolVar(&c.trust, "trust-namespace", false, "With --adopt, use an existing namespace: "+
 		"anyone who may create pods or edit workloads in it gets the permissions of the worker")
-	flags.BoolVar(&f.wait, "wait", true, "Wait until the controller is rolled out")
-	arg.Duration(flags, &f.timeout, "timeout", defaultInstallTimeout, time.Nanosecond,
+	flags.BoolVar(&c.wait, "wait", true, "Wait until the controller is rolled out")
+	arg.Duration(flags, &c.timeout, "timeout", defaultInstallTimeout, time.Nanosecond,
 		"How long to wait for each object")
-	arg.Output(flags, &f.output, render.Text, render.JSON, render.YAML)
+	arg.Output(flags, &c.output, render.Text, render.JSON, render.YAML)
 }
 
 // complete returns the options that the flags set, or an error for flags that contradict one another.
-func (f *installFlags) complete(command *cobra.Command) (install.Options, error) {
-	refused := func(err error) (install.Options, error) { return install.Options{}, exit.Usage(command, err) }
-	arg.CompleteShutdownDelay(command, f.options.SettleTime, &f.options.ShutdownDelay)
-	if f.export && f.dryRun != dryRunNone {
-		if err := arg.Exclusive(command, "export", "dry-run"); err != nil {
+func (c *installCommand) complete() (install.Options, error) {
+	refused := func(err error) (install.Options, error) { return install.Options{}, exit.Usage(c.command, err) }
+	arg.CompleteShutdownDelay(c.command, c.options.SettleTime, &c.options.ShutdownDelay)
+	if c.export && c.dryRun != dryRunNone {
+		if err := arg.Exclusive(c.command, "export", "dry-run"); err != nil {
 			return install.Options{}, err
 		}
 	}
-	for _, name := range f.forget {
-		if name != forgetAll && f.remembered.Lookup(name) == nil {
-			return install.Options{}, arg.UnknownValue(command, "forget-flags", name,
+	for _, name := range c.forget {
+		if name != forgetAll && c.remembered.Lookup(name) == nil {
+			return install.Options{}, arg.UnknownValue(c.command, "forget-flags", name,
 				"all or names of flags that install remembers")
 		}
 	}
-	o := f.options
+	o := c.options
 	if o.Image == "" {
 		o.Image = defaultImage(thisBuild())
 	}
-	o.RecordOnly = !f.trigger
+	o.RecordOnly = !c.trigger
 	o.Flags = map[string]string{}
-	f.remembered.VisitAll(func(flag *pflag.Flag) {
+	c.remembered.VisitAll(func(flag *pflag.Flag) {
 		if flag.Changed {
 			o.Flags[flag.Name] = textOf(flag.Value)
 		}
@@ -166,44 +149,41 @@ func addPace(flags *pflag.FlagSet, into *v1alpha1.Pace, rate, inFlight int32) {
 }
 
 // guarded decides whether the installation has a guard, and warns if it has none.
-func (env *environment) guarded(
-	ctx context.Context, command *cobra.Command, f *installFlags, client rest.Interface, o install.Options,
-) (bool, error) {
+func (c *installCommand) guarded(ctx context.Context, client rest.Interface, o install.Options) (bool, error) {
 	const unserved = "the API server serves no ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1"
-	chosen := command.Flags().Changed("guard") // or remembered
+	chosen := c.command.Flags().Changed("guard") // or remembered
 	warn := func(why string) (bool, error) {
-		fmt.Fprintf(env.Err, "Warning: %s, so nothing keeps the workers from changing what they may patch: "+
+		fmt.Fprintf(c.Err, "Warning: %s, so nothing keeps the workers from changing what they may patch: "+
 			"protect their namespace and tokens like those of an administrator.\n", why)
 		return false, nil
 	}
 	switch {
 	case !o.Guard:
 		return warn("with --guard=false there is no guard")
-	case f.export && slices.Contains(f.forget, forgetAll) && chosen:
+	case c.export && slices.Contains(c.forget, forgetAll) && chosen:
 		return true, nil // without a cluster
 	}
 	served, err := install.Guardable(ctx, client)
 	switch {
 	case err != nil:
-		return false, env.explainInstall(ctx, command, o.Namespace, err)
+		return false, c.explained(ctx, o.Namespace, err)
 	case served:
 		return true, nil
 	case chosen:
-		return false, exit.Try(errors.New(unserved+", which the guard needs"), env.sameAgain(command, "--guard=false"))
+		return false, exit.Try(errors.New(unserved+", which the guard needs"), c.again("--guard=false"))
 	}
 	return warn(unserved)
 }
 
 // warnOfImage warns if the name of the image does not determine which program runs.
-func (env *environment) warnOfImage(o install.Options) {
+func (c *installCommand) warnOfImage(o install.Options) {
 	if text := install.ImageWarning(o.Image); text != "" {
-		fmt.Fprintln(env.Err, "Warning: "+text)
+		fmt.Fprintln(c.Err, "Warning: "+text)
 	}
 }
 
 // warnOfRestarts warns if the evidence about API servers of this release is never strong enough to migrate.
-func (env *environment) warnOfRestarts(ctx context.Context, command *cobra.Command,
-	o install.Options, q *records.Client) error {
+func (c *installCommand) warnOfRestarts(ctx context.Context, q *records.Client, o install.Options) error {
 	if o.MinEvidence <= migrate.Sampled {
 		return nil
 	}
@@ -212,10 +192,10 @@ func (env *environment) warnOfRestarts(ctx context.Context, command *cobra.Comma
 		return q.Explain("read the version of the API server", err)
 	}
 	if !agreement.ShowsRestarts(release) {
-		fmt.Fprintf(env.Err, "Warning: API servers older than 1.35 do not show that they were restarted (%s), so "+
+		fmt.Fprintf(c.Err, "Warning: API servers older than 1.35 do not show that they were restarted (%s), so "+
 			"evidence about them is Sampled: what is stored is "+
 			"recorded, and nothing is migrated. To migrate on that evidence: %s\n", release,
-			env.sameAgain(command, "--min-evidence=sampled"))
+			c.again("--min-evidence=sampled"))
 	}
 	return nil
 }
@@ -235,30 +215,29 @@ func defaultImage(b Build) string {
 
 // seenEnough returns an error with its own exit code if the command could not find out which resources some groups
 // have.
-func (env *environment) seenEnough(command *cobra.Command, unseen []string) error {
+func (c *installCommand) seenEnough(unseen []string) error {
 	if len(unseen) == 0 {
 		return nil
 	}
 	return exit.TryCode(fmt.Errorf("done, but of %s nothing is granted beyond what the roles named before: discovery "+
 		"could not be read", phrase.Few(unseen)),
-		env.sameAgain(command), exit.Undetermined)
+		c.again(), exit.Undetermined)
 }
 
 // includedResources reads the resources that may be migrated, all that are known, and which group-versions could not be
 // read. For their groups it returns the resources for which permissions were granted before.
-func (env *environment) includedResources(
-	ctx context.Context, command *cobra.Command, o install.Options, config *rest.Config, client rest.Interface,
-) (resources []schema.GroupResource, known *inventory.Inventory, unseen []string, err error) {
-	if known, err = inventory.Take(ctx, client); err != nil {
-		return nil, nil, nil, exit.Unreachable(config.Host, err)
+func (c *installCommand) includedResources(ctx context.Context, q *records.Client, o install.Options) (
+	resources []schema.GroupResource, known *inventory.Inventory, unseen []string, err error) {
+	if known, err = inventory.Take(ctx, q.REST); err != nil {
+		return nil, nil, nil, exit.Unreachable(q.Host, err)
 	}
-	if resources, err = env.selected(command, o, known); err != nil {
+	if resources, err = c.selected(o, known); err != nil {
 		return nil, nil, nil, err
 	}
 	var groups []string
 	for _, failure := range known.Failures {
 		if !o.Extends() { // otherwise the controller grants permissions for resources that it finds later
-			fmt.Fprintf(env.Err, "Skipped: %s\n", strings.Join(strings.Fields(failure.String()), " "))
+			fmt.Fprintf(c.Err, "Skipped: %s\n", strings.Join(strings.Fields(failure.String()), " "))
 		}
 		if gv, err := schema.ParseGroupVersion(failure.What); err == nil && gv.Version != "" &&
 			gv.Group == failure.Group && failure.What != "APIServices" && failure.What != "CustomResourceDefinitions" {
@@ -269,9 +248,9 @@ func (env *environment) includedResources(
 		unseen = nil
 	}
 	if len(groups) > 0 {
-		kept, err := install.Kept(ctx, client, groups, o.Include, o.Exclude)
+		kept, err := install.Kept(ctx, q.REST, groups, o.Include, o.Exclude)
 		if err != nil {
-			return nil, nil, nil, env.explainInstall(ctx, command, o.Namespace, err)
+			return nil, nil, nil, c.explained(ctx, o.Namespace, err)
 		}
 		resources = append(resources, kept...)
 	}
@@ -279,17 +258,16 @@ func (env *environment) includedResources(
 }
 
 // selected returns the resources that the patterns include.
-func (env *environment) selected(command *cobra.Command, o install.Options,
-	all *inventory.Inventory) ([]schema.GroupResource, error) {
+func (c *installCommand) selected(o install.Options, all *inventory.Inventory) ([]schema.GroupResource, error) {
 	resources, err := install.Included(all, o.Include, o.Exclude)
 	if unknown := (*inventory.NotFoundError)(nil); errors.As(err, &unknown) && len(unknown.Near) > 0 {
-		return nil, exit.Try(err, command.CommandPath()+" "+shell.Quote("--include="+unknown.Near[0]))
+		return nil, exit.Try(err, c.command.CommandPath()+" "+shell.Quote("--include="+unknown.Near[0]))
 	}
 	if err != nil {
-		return nil, exit.NotFound(env.name, command, err)
+		return nil, exit.NotFound(c.name, c.command, err)
 	}
 	if len(resources) == 0 {
-		return nil, exit.Usage(command, errors.New("--include and --exclude leave nothing that could be migrated"))
+		return nil, exit.Usage(c.command, errors.New("--include and --exclude leave nothing that could be migrated"))
 	}
 	return resources, nil
 }

@@ -12,7 +12,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -34,16 +33,14 @@ func TestInstallWarnsWhereEvidenceCannotBeStrongEnough(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `{"gitVersion":%q}`, test.release)
 		}))
-		config := &rest.Config{Host: server.URL}
-		client, err := apiserver.NewClient(config)
+		var said strings.Builder
+		env := &environment{name: "kube-migrator", Streams: Streams{Err: &said}}
+		q, err := env.connectTo(&rest.Config{Host: server.URL})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var said strings.Builder
-		env := &environment{name: "kube-migrator", Streams: Streams{Err: &said}}
-		command := newInstallCommand(env)
-		err = env.warnOfRestarts(t.Context(), command, install.Options{MinEvidence: test.least},
-			env.records(config, client))
+		c := &installCommand{setup: setup{env, newInstallCommand(env)}}
+		err = c.warnOfRestarts(t.Context(), q, install.Options{MinEvidence: test.least})
 		server.Close()
 		if err != nil || said.String() != test.want {
 			t.Errorf("%s, %v is asked for: %v, says\n%q, want\n%q", test.release, test.least, err,

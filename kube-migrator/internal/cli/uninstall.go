@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
-
 	"github.com/spf13/cobra"
 
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/arg"
@@ -18,8 +16,9 @@ import (
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/install"
 )
 
-// uninstallFlags are the flags of uninstall.
-type uninstallFlags struct {
+// uninstallCommand is the command uninstall and its flags.
+type uninstallCommand struct {
+	setup
 	purge   bool
 	dryRun  string
 	timeout time.Duration
@@ -27,8 +26,8 @@ type uninstallFlags struct {
 }
 
 func newUninstallCommand(env *environment) *cobra.Command {
-	f := &uninstallFlags{}
-	command := &cobra.Command{
+	c := &uninstallCommand{setup: setup{environment: env}}
+	c.command = &cobra.Command{
 		Use:   "uninstall",
 		Short: "Stop all writing at once, and remove the controller from the cluster",
 		Long: `Stop all writing at once, and remove the controller of kube-migrator from the cluster, whichever namespace it is in.
@@ -46,35 +45,32 @@ It is safe to run uninstall again. Exit codes: 0 done, or nothing to remove; 1 e
   kube-migrator uninstall --purge --dry-run=client`,
 		Args: arg.None,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return env.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
+			return c.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
 				ctx, stop := untilInterrupted(ctx, gentle)
 				defer stop()
-				return env.uninstall(ctx, command, f)
+				return c.run(ctx)
 			})
 		},
 	}
-	command.Flags().BoolVar(&f.purge, "purge", false,
+	flags := c.command.Flags()
+	flags.BoolVar(&c.purge, "purge", false,
 		"Remove the state as well: the CRDs with all their objects, and the namespace")
-	dryRunVar(command.Flags(), &f.dryRun, "show what would be removed",
+	dryRunVar(flags, &c.dryRun, "show what would be removed",
 		"let the API server check it and remove nothing")
-	arg.Duration(command.Flags(), &f.timeout, "timeout", defaultInstallTimeout, time.Nanosecond,
+	arg.Duration(flags, &c.timeout, "timeout", defaultInstallTimeout, time.Nanosecond,
 		"How long to wait for each object")
-	arg.Output(command.Flags(), &f.output, render.Text, render.JSON, render.YAML)
-	return command
+	arg.Output(flags, &c.output, render.Text, render.JSON, render.YAML)
+	return c.command
 }
 
-func (env *environment) uninstall(ctx context.Context, command *cobra.Command, f *uninstallFlags) error {
-	config, err := env.config()
+func (c *uninstallCommand) run(ctx context.Context) error {
+	q, err := c.connect()
 	if err != nil {
 		return err
 	}
-	client, err := apiserver.NewClient(config)
-	if err != nil {
-		return err
-	}
-	shown := render.NewChanges(env.Out, f.output, f.dryRun)
+	shown := render.NewChanges(c.Out, c.output, c.dryRun)
 	removal := &install.Removal{
-		Client: client, Mode: mode(f.dryRun), Purge: f.purge, Timeout: f.timeout, Progress: env.waiting,
+		Client: q.REST, Mode: mode(c.dryRun), Purge: c.purge, Timeout: c.timeout, Progress: c.waiting,
 		Report: shown.Add,
 	}
 	err = removal.Run(ctx)
@@ -82,21 +78,21 @@ func (env *environment) uninstall(ctx context.Context, command *cobra.Command, f
 		return failure
 	}
 	if err != nil {
-		return env.explainInstall(ctx, command, "", err)
+		return c.explained(ctx, "", err)
 	}
 	if shown.Len() == 0 {
-		fmt.Fprintln(env.Err, "There is nothing to remove.")
+		fmt.Fprintln(c.Err, "There is nothing to remove.")
 	}
-	if f.purge {
+	if c.purge {
 		return nil
 	}
 	left, err := removal.State(ctx)
 	if err != nil {
-		return env.explainInstall(ctx, command, "", err)
+		return c.explained(ctx, "", err)
 	}
 	if len(left) > 0 {
-		fmt.Fprintf(env.Err, "The state stays: %s. To remove it as well:\n  %s --purge\n",
-			strings.Join(left, ", "), command.CommandPath())
+		fmt.Fprintf(c.Err, "The state stays: %s. To remove it as well:\n  %s --purge\n",
+			strings.Join(left, ", "), c.command.CommandPath())
 	}
 	return nil
 }
