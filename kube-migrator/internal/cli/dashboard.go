@@ -24,9 +24,17 @@ import (
 
 const dashboardEvery = 2 * time.Second // how often the dashboard reads the records while a browser shows it
 
+// dashboardCommand is the command dashboard and its flags.
+type dashboardCommand struct {
+	*environment
+	command *cobra.Command
+	about   records.Scope
+	port    int
+}
+
 func newDashboardCommand(env *environment) *cobra.Command {
-	port, about := 0, records.Scope{}
-	command := &cobra.Command{
+	c := &dashboardCommand{environment: env}
+	c.command = &cobra.Command{
 		Use:   "dashboard [RESOURCE…]",
 		Short: "Serve a page on this machine that shows the progress and whether an upgrade is safe, live",
 		Long: `Serve a page on this machine that shows the progress of all resources, or of the named ones, whether an upgrade is safe
@@ -42,29 +50,29 @@ Exit codes: 0 ended by Ctrl-C; 1 error.`,
 		Example: `  kube-migrator dashboard
   kube-migrator dashboard --port 8080 widgets.demo.example.com`,
 		RunE: func(command *cobra.Command, args []string) error {
-			about.Names = args
-			if err := about.Check(command); err != nil {
+			c.about.Names = args
+			if err := c.about.Check(command); err != nil {
 				return err
 			}
-			return env.dashboard(command, about, port)
+			return c.run(command.Context())
 		},
 	}
-	about.Add(command.Flags())
-	arg.Number(command.Flags(), &port, "port", 0, arg.Within[int]{Most: 65535, Unit: "as a port"},
+	c.about.Add(c.command.Flags())
+	arg.Number(c.command.Flags(), &c.port, "port", 0, arg.Within[int]{Most: 65535, Unit: "as a port"},
 		"Port of 127.0.0.1; 0 for any that is free")
-	return command
+	return c.command
 }
 
-func (env *environment) dashboard(command *cobra.Command, about records.Scope, port int) error {
-	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+func (c *dashboardCommand) run(ctx context.Context) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	q, err := env.connect()
+	q, err := c.connect()
 	if err != nil {
 		return err
 	}
-	o := &observer{env: env, Client: q, command: command, about: about}
+	o := &observer{Client: q, command: c.command, about: c.about}
 	var changes []page.Change
-	d, err := dashboard.Listen(ctx, port, dashboard.Options{
+	d, err := dashboard.Listen(ctx, c.port, dashboard.Options{
 		Every: dashboardEvery,
 		Blank: page.OfProgress(render.Progress{Sentence: "The cluster was not read yet."}, q.Host, nil),
 		Look: func(ctx context.Context) (page.View, page.Trouble) {
@@ -80,10 +88,10 @@ func (env *environment) dashboard(command *cobra.Command, about records.Scope, p
 		},
 	})
 	if err != nil {
-		return exit.Try(err, env.name+" dashboard")
+		return exit.Try(err, c.name+" dashboard")
 	}
-	fmt.Fprintln(env.Err, "Open this page in a browser on this machine; Ctrl-C ends it:")
-	fmt.Fprintln(env.Out, d.URL())
+	fmt.Fprintln(c.Err, "Open this page in a browser on this machine; Ctrl-C ends it:")
+	fmt.Fprintln(c.Out, d.URL())
 	return d.Serve(ctx)
 }
 

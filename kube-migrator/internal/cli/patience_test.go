@@ -83,7 +83,7 @@ func TestItIsToldOnceThatNothingHappens(t *testing.T) {
 		}
 	}
 	var said strings.Builder
-	o := &observer{env: &environment{name: "kube-migrator", Streams: Streams{Err: &said}}}
+	o := &observer{Client: &records.Client{Program: "kube-migrator", Notes: &said}}
 	o.warnIfQuiet(quiet, now)
 	o.warnIfQuiet(quiet, now)
 	want := "Nothing was written to any StorageVersionMigration for 1h0m0s: perhaps no controller runs.\nTry: " +

@@ -99,7 +99,7 @@ func (env *environment) progress(command *cobra.Command, about records.Scope, ou
 	if err != nil {
 		return err
 	}
-	o := &observer{env: env, Client: q, command: command, about: about}
+	o := &observer{Client: q, command: command, about: about}
 	progress, err := o.look(ctx)
 	if err != nil {
 		return interruptedOr(ctx, err)
@@ -133,7 +133,7 @@ func (env *environment) progressOnce(ctx context.Context, command *cobra.Command
 	if err != nil {
 		return nil, err
 	}
-	progress, err := (&observer{env: env, Client: q, command: command, about: about}).look(ctx)
+	progress, err := (&observer{Client: q, command: command, about: about}).look(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,6 @@ func interruptedOr(ctx context.Context, err error) error {
 
 // observer reads the state of a cluster repeatedly.
 type observer struct {
-	env *environment
 	*records.Client
 	command *cobra.Command
 	about   records.Scope
@@ -187,14 +186,14 @@ func (o *observer) look(ctx context.Context) (render.Progress, error) {
 		o.Inventory, o.invTaken = inv, time.Now()
 	}
 	now := time.Now()
-	question := upgrade.Question{Program: o.env.name, Now: now}
+	question := upgrade.Question{Program: o.Program, Now: now}
 	if o.States, question.Installed, err = o.ReadStates(ctx); err != nil {
 		return render.Progress{}, err
 	}
 	o.Migrations = all
 	facts, about, err := o.Choose(o.about)
 	if err != nil {
-		return render.Progress{}, exit.NotFound(o.env.name, o.command, err)
+		return render.Progress{}, exit.NotFound(o.Program, o.command, err)
 	}
 	o.warnIfQuiet(all, now)
 	o.unrecorded = nil
@@ -235,11 +234,11 @@ func (o *observer) untilRecorded(ctx context.Context, progress render.Progress) 
 	for begin := time.Now(); !progress.Unfinished() && len(o.unrecorded) > 0; {
 		switch waited := time.Since(begin); {
 		case waited >= recordPatience:
-			fmt.Fprintf(o.env.Err, notRecorded, phrase.Few(o.unrecorded), recordPatience)
+			fmt.Fprintf(o.Notes, notRecorded, phrase.Few(o.unrecorded), recordPatience)
 			return progress, nil
 		case waited >= recordQuiet && !announced:
 			announced = true
-			fmt.Fprintf(o.env.Err, awaitsRecord, phrase.Few(o.unrecorded))
+			fmt.Fprintf(o.Notes, awaitsRecord, phrase.Few(o.unrecorded))
 		}
 		var err error
 		if progress, err = o.poll(ctx); err != nil {
@@ -275,9 +274,9 @@ func (o *observer) poll(ctx context.Context) (render.Progress, error) {
 func (o *observer) noteOutage(err error) {
 	switch {
 	case err != nil && !o.silent:
-		fmt.Fprintf(o.env.Err, "No answer, trying again: %s\n", exit.OneLine(err))
+		fmt.Fprintf(o.Notes, "No answer, trying again: %s\n", exit.OneLine(err))
 	case err == nil && o.silent:
-		fmt.Fprintln(o.env.Err, "The API server answers again.")
+		fmt.Fprintln(o.Notes, "The API server answers again.")
 	}
 	o.silent = err != nil
 }
@@ -314,7 +313,7 @@ func (p *patience) ends(err error, now time.Time) bool {
 func (o *observer) warnIfQuiet(all []v1alpha1.StorageVersionMigration, now time.Time) {
 	quiet := untouched(all, now)
 	if quiet >= longQuiet && !o.announcedQuiet {
-		fmt.Fprintf(o.env.Err, "Nothing was written to any StorageVersionMigration for %v: perhaps no controller "+
+		fmt.Fprintf(o.Notes, "Nothing was written to any StorageVersionMigration for %v: perhaps no controller "+
 			"runs.\nTry: kubectl get pods --all-namespaces -l app.kubernetes.io/name=%s\n",
 			quiet.Truncate(time.Minute), install.Name)
 	}
@@ -361,9 +360,9 @@ func (o *observer) notePaused(p render.Progress) {
 	for _, r := range p.Resources {
 		paused := r.Run == upgrade.Paused
 		if c := upgrade.RolledBack(r.Recorded); paused && c != nil && !o.announcedPause[r.Migration] {
-			fmt.Fprintf(o.env.Err, "%s is held back: %s\n", r.Migration, exit.OneLine(errors.New(c.Message)))
+			fmt.Fprintf(o.Notes, "%s is held back: %s\n", r.Migration, exit.OneLine(errors.New(c.Message)))
 		} else if paused && !o.announcedPause[r.Migration] {
-			fmt.Fprintf(o.env.Err, "%s is paused: waiting for %s resume %s\n", r.Migration, o.env.name, r.Migration)
+			fmt.Fprintf(o.Notes, "%s is paused: waiting for %s resume %s\n", r.Migration, o.Program, r.Migration)
 		}
 		if o.announcedPause == nil {
 			o.announcedPause = map[string]bool{}

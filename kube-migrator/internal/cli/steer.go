@@ -24,8 +24,13 @@ import (
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/upgrade"
 )
 
-// steering describes the command pause, resume or cancel.
+// steering is the command pause, resume or cancel with its flags.
 type steering struct {
+	*environment
+	command *cobra.Command
+	all     bool
+	output  render.Format
+
 	// act changes one migration, and returns the words for the result, for stdout.
 	act func(ctx context.Context, q *records.Client, m *v1alpha1.StorageVersionMigration) (done string, err error)
 	// actAll replaces act with --all; nil: act.
@@ -38,7 +43,7 @@ type steering struct {
 
 func newPauseCommand(env *environment) *cobra.Command {
 	const note = "The controller stops writing within 2 seconds, after the requests in flight."
-	pause := steering{
+	pause := &steering{environment: env,
 		act: setState(v1alpha1.StatePaused, "paused"), note: note,
 		noteAll: note + "\nThe controller requests no further migration until: " + env.name + " resume --all",
 		everything: func(ctx context.Context, q *records.Client) error {
@@ -46,7 +51,7 @@ func newPauseCommand(env *environment) *cobra.Command {
 				time.Now())
 		},
 	}
-	return newSteeringCommand(env, pause, &cobra.Command{
+	return pause.newCommand(&cobra.Command{
 		Use:   "pause [RESOURCE…]",
 		Short: "Make the controller stop writing until resume",
 		Long: `Set spec.state of the StorageVersionMigrations of the resources to Paused. The controller finishes the requests in flight
@@ -63,7 +68,7 @@ continues to record what may be stored, and carries out migrations that users re
 
 func newResumeCommand(env *environment) *cobra.Command {
 	accepts := false
-	resume := steering{
+	resume := &steering{environment: env,
 		act:    setState(v1alpha1.StateActive, "resumed"),
 		actAll: resumeUnlessHeld,
 		everything: func(ctx context.Context, q *records.Client) error {
@@ -75,7 +80,7 @@ func newResumeCommand(env *environment) *cobra.Command {
 			return install.Resume(ctx, q.REST)
 		},
 	}
-	command := newSteeringCommand(env, resume, &cobra.Command{
+	command := resume.newCommand(&cobra.Command{
 		Use:   "resume [RESOURCE…]",
 		Short: "Let the controller continue paused migrations",
 		Long: `Set spec.state of the StorageVersionMigrations of the resources to Active. The controller continues where it stopped.
@@ -130,12 +135,12 @@ func resumeUnlessHeld(ctx context.Context, q *records.Client, m *v1alpha1.Storag
 
 func newCancelCommand(env *environment) *cobra.Command {
 	note := "Rewritten objects stay as they are. To request a migration again: " + env.name + " request RESOURCE"
-	cancel := steering{
+	cancel := &steering{environment: env,
 		act: cancelOne, note: note,
 		noteAll: note + "\nThe controller may still request migrations of other resources. To prevent that: " +
 			env.name + " pause --all",
 	}
-	return newSteeringCommand(env, cancel, &cobra.Command{
+	return cancel.newCommand(&cobra.Command{
 		Use:   "cancel [RESOURCE…]",
 		Short: "Withdraw requests: stop writing, and discard the progress",
 		Long: `Set spec.state of the StorageVersionMigrations of the resources to Cancelled. The controller stops writing within 2 seconds.
@@ -152,33 +157,32 @@ To let the controller decide again, delete the object: kubectl delete storagever
 	})
 }
 
-func newSteeringCommand(env *environment, s steering, command *cobra.Command) *cobra.Command {
-	var all bool
-	var output render.Format
+// newCommand adds to a command what pause, resume and cancel have in common.
+func (s *steering) newCommand(command *cobra.Command) *cobra.Command {
+	s.command = command
 	command.Long += `
 
 RESOURCE is what kubectl accepts, and means every StorageVersionMigration of the resource; the name of a
 StorageVersionMigration means that one. The command returns when the API server has accepted the change.
 
 Exit codes: 0 accepted, 1 error.`
-	command.Flags().BoolVar(&all, "all", false, "Every StorageVersionMigration in the cluster")
-	arg.Output(command.Flags(), &output, render.Text, render.Name, render.JSON, render.YAML)
+	command.Flags().BoolVar(&s.all, "all", false, "Every StorageVersionMigration in the cluster")
+	arg.Output(command.Flags(), &s.output, render.Text, render.Name, render.JSON, render.YAML)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if len(args) == 0 && !all {
+		if len(args) == 0 && !s.all {
 			return arg.Missing(command, arg.Resource, "all")
 		}
 		if err := arg.Exclusive(command, arg.Resource, "all"); err != nil {
 			return err
 		}
-		return env.steer(command, args, s, output)
+		return s.run(command.Context(), args)
 	}
 	return command
 }
 
-// steer changes each migration. If one fails, it continues with the others.
-func (env *environment) steer(command *cobra.Command, words []string, s steering, output render.Format) error {
-	ctx := command.Context()
-	q, err := env.connect()
+// run changes each migration. If one fails, it continues with the others.
+func (s *steering) run(ctx context.Context, words []string) error {
+	q, err := s.connect()
 	if err != nil {
 		return err
 	}
@@ -186,24 +190,24 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 	if err != nil {
 		return err
 	}
-	if len(words) > 0 {
-		if chosen, err = q.Find(ctx, command, words, chosen); err != nil {
+	if !s.all {
+		if chosen, err = q.Find(ctx, s.command, words, chosen); err != nil {
 			return err
 		}
 	}
 	var problems []error
 	var now []v1alpha1.StorageVersionMigration // those that were changed
-	if len(words) == 0 && s.everything != nil {
+	if s.all && s.everything != nil {
 		// First: the controller pauses whatever it requests from now on, and what it requested before is found below.
 		if err := s.everything(ctx, q); err != nil {
-			problems = append(problems, q.Explain(command.Name()+" what the controller requests later", err))
+			problems = append(problems, q.Explain(s.command.Name()+" what the controller requests later", err))
 		}
 		if chosen, err = q.List(ctx); err != nil {
 			return err
 		}
 	}
 	act := s.act
-	if len(words) == 0 && s.actAll != nil {
+	if s.all && s.actAll != nil {
 		act = s.actAll
 	}
 	steered := map[types.UID]bool{}
@@ -212,18 +216,18 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 			steered[left[i].UID] = true
 			done, err := act(ctx, q, &left[i])
 			if err != nil {
-				problems = append(problems, q.Explain(command.Name()+" "+left[i].Name, err))
+				problems = append(problems, q.Explain(s.command.Name()+" "+left[i].Name, err))
 				continue
 			}
 			now = append(now, left[i])
-			if output == render.Text {
-				_, err = fmt.Fprintf(env.Out, "%s %s\n", left[i].Name, done)
+			if s.output == render.Text {
+				_, err = fmt.Fprintf(s.Out, "%s %s\n", left[i].Name, done)
 			}
 			if err != nil {
 				return fmt.Errorf("write what was done: %w", err)
 			}
 		}
-		if left = nil; len(words) == 0 { // all migrations, including those that the controller has requested in the meantime
+		if left = nil; s.all { // all migrations, including those that the controller has requested in the meantime
 			listed, err := q.List(ctx)
 			if err != nil {
 				return err
@@ -231,21 +235,21 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 			left = records.Matches(listed, func(m *v1alpha1.StorageVersionMigration) bool { return !steered[m.UID] })
 		}
 	}
-	if err := env.writeMigrations(output, now); err != nil {
+	if err := writeMigrations(s.Out, s.output, now); err != nil {
 		return err
 	}
 	if len(problems) > 0 {
 		return errors.Join(problems...)
 	}
 	note := s.note
-	if len(words) == 0 {
+	if s.all {
 		note = cmp.Or(s.noteAll, s.note)
 	}
 	if len(steered) == 0 {
-		fmt.Fprintln(env.Err, "There are no StorageVersionMigrations.")
+		fmt.Fprintln(s.Err, "There are no StorageVersionMigrations.")
 	}
 	if note != "" && (len(steered) > 0 || s.everything != nil) {
-		fmt.Fprintln(env.Err, note)
+		fmt.Fprintln(s.Err, note)
 	}
 	return nil
 }

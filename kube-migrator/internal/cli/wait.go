@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -28,10 +29,20 @@ import (
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/controller/trigger"
 )
 
+// waitCommand is the command wait with its flags, and what it waits for.
+type waitCommand struct {
+	*environment
+	command *cobra.Command
+	timeout time.Duration
+	output  render.Format
+
+	observer *observer
+	waiting  []awaited
+}
+
 func newWaitCommand(env *environment) *cobra.Command {
-	var timeout time.Duration
-	var output render.Format
-	command := &cobra.Command{
+	c := &waitCommand{environment: env}
+	c.command = &cobra.Command{
 		Use:   "wait RESOURCE…",
 		Short: "Wait until migrations have succeeded, or one has failed",
 		Long: `Wait until the migrations of all the resources have succeeded, or one of them has failed. wait follows the runs that are
@@ -53,12 +64,12 @@ interrupted.`,
 			}
 			ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return interruptedOr(ctx, env.wait(ctx, command, args, timeout, output))
+			return interruptedOr(ctx, c.run(ctx, args))
 		},
 	}
-	arg.Duration(command.Flags(), &timeout, "timeout", 0, 0, "How long to wait (0: indefinitely)")
-	arg.Output(command.Flags(), &output, render.Text, render.Name, render.JSON, render.YAML)
-	return command
+	arg.Duration(c.command.Flags(), &c.timeout, "timeout", 0, 0, "How long to wait (0: indefinitely)")
+	arg.Output(c.command.Flags(), &c.output, render.Text, render.Name, render.JSON, render.YAML)
+	return c.command
 }
 
 // awaited is a migration whose end wait waits for.
@@ -73,54 +84,51 @@ type awaited struct {
 	// record.
 	succeeded       time.Time
 	announcedRecord bool
-	// told is the last printed text about what the migration waits for.
+	// announced is the last printed text about what the migration waits for.
 	announced string
 }
 
-func (env *environment) wait(ctx context.Context, command *cobra.Command, words []string, timeout time.Duration,
-	output render.Format) error {
-	q, err := env.connect()
+func (c *waitCommand) run(ctx context.Context, words []string) error {
+	q, err := c.connect()
 	if err != nil {
 		return err
 	}
-	o := &observer{env: env, Client: q, command: command}
-	all, err := o.List(ctx)
+	c.observer = &observer{Client: q, command: c.command}
+	all, err := q.List(ctx)
 	if err != nil {
 		return err
 	}
-	chosen, err := o.Find(ctx, command, words, all)
+	chosen, err := q.Find(ctx, c.command, words, all)
 	if err != nil {
 		return err
 	}
-	waiting := make([]awaited, len(chosen))
-	for i, m := range chosen {
-		waiting[i] = awaited{name: m.Name, uid: m.UID, generation: m.Spec.Generation, last: m}
+	for _, m := range chosen {
+		c.waiting = append(c.waiting, awaited{name: m.Name, uid: m.UID, generation: m.Spec.Generation, last: m})
 	}
-	err = o.waitFor(ctx, waiting, all, timeout, output)
-	last := make([]v1alpha1.StorageVersionMigration, len(waiting))
-	for i := range waiting {
-		last[i] = waiting[i].last
+	err = c.untilSuccess(ctx, all)
+	last := make([]v1alpha1.StorageVersionMigration, len(c.waiting))
+	for i := range c.waiting {
+		last[i] = c.waiting[i].last
 	}
-	return cmp.Or(env.writeMigrations(output, last), err)
+	return cmp.Or(writeMigrations(c.Out, c.output, last), err)
 }
 
-// waitFor waits until all have succeeded, or one has failed.
-func (o *observer) waitFor(ctx context.Context, waiting []awaited, all []v1alpha1.StorageVersionMigration,
-	timeout time.Duration, output render.Format) error {
+// untilSuccess waits until all have succeeded, or one has failed.
+func (c *waitCommand) untilSuccess(ctx context.Context, all []v1alpha1.StorageVersionMigration) error {
 	limited, cancel := ctx, context.CancelFunc(func() {})
-	if timeout > 0 {
-		limited, cancel = context.WithTimeout(ctx, timeout)
+	if c.timeout > 0 {
+		limited, cancel = context.WithTimeout(ctx, c.timeout)
 	}
 	defer cancel()
 	for {
 		now := time.Now()
-		o.warnIfQuiet(all, now)
-		finished, err := o.env.check(waiting, all, o.records(limited, waiting, all), now, output)
+		c.observer.warnIfQuiet(all, now)
+		finished, err := c.check(all, c.readRecords(limited, all), now)
 		if finished || err != nil {
 			return err
 		}
-		if all, err = o.again(limited); err != nil {
-			return timedOut(limited, o.env, waiting, timeout, output, err)
+		if all, err = c.observer.again(limited); err != nil {
+			return c.timedOut(limited, err)
 		}
 	}
 }
@@ -136,18 +144,17 @@ const (
 	notRecorded  = "%s has succeeded, and its StorageState does not say so after %v: perhaps no controller runs\n"
 )
 
-// records reads the StorageStates if one of the awaited migrations has succeeded. It returns nil if they cannot be
+// readRecords reads the StorageStates if one of the awaited migrations has succeeded. It returns nil if they cannot be
 // read: then wait does not wait for records, because the migrations have succeeded.
-func (o *observer) records(ctx context.Context, waiting []awaited,
+func (c *waitCommand) readRecords(ctx context.Context,
 	all []v1alpha1.StorageVersionMigration) map[schema.GroupResource]*v1alpha1.StorageState {
-	for i := range waiting {
-		if m := find(all, waiting[i].uid); m == nil || waiting[i].done ||
-			m.Status.CompletedGeneration < waiting[i].generation {
+	for _, w := range c.waiting {
+		if m := find(all, w.uid); m == nil || w.done || m.Status.CompletedGeneration < w.generation {
 			continue
 		}
 		reading, cancel := context.WithTimeout(ctx, pollDeadline)
 		defer cancel()
-		states, _, _ := o.ReadStates(reading) // nil if they cannot be read
+		states, _, _ := c.observer.ReadStates(reading) // nil if they cannot be read
 		return states
 	}
 	return nil
@@ -178,9 +185,9 @@ func recordOf(m *v1alpha1.StorageVersionMigration,
 	return nil
 }
 
-// recorded reports whether wait need not wait any longer after a success. It prints what wait waits for, or why it
-// stops to.
-func (w *awaited) recorded(env *environment, m *v1alpha1.StorageVersionMigration,
+// recorded reports whether wait need not wait any longer after a success. It notes what wait waits for, or why it stops
+// to.
+func (w *awaited) recorded(notes io.Writer, m *v1alpha1.StorageVersionMigration,
 	s *v1alpha1.StorageStateStatus, now time.Time) bool {
 	if w.succeeded.IsZero() {
 		w.succeeded = now
@@ -192,13 +199,13 @@ func (w *awaited) recorded(env *environment, m *v1alpha1.StorageVersionMigration
 	waited := now.Sub(w.succeeded)
 	switch {
 	case why != "":
-		fmt.Fprintf(env.Err, "%s has succeeded, and its StorageState stays as it is: %s\n", w.name, why)
+		fmt.Fprintf(notes, "%s has succeeded, and its StorageState stays as it is: %s\n", w.name, why)
 	case awaits && waited >= recordPatience:
-		fmt.Fprintf(env.Err, notRecorded, w.name, recordPatience)
+		fmt.Fprintf(notes, notRecorded, w.name, recordPatience)
 	case awaits:
 		if waited >= recordQuiet && !w.announcedRecord {
 			w.announcedRecord = true
-			fmt.Fprintf(env.Err, awaitsRecord, w.name)
+			fmt.Fprintf(notes, awaitsRecord, w.name)
 		}
 		return false
 	}
@@ -227,18 +234,18 @@ func (o *observer) again(ctx context.Context) ([]v1alpha1.StorageVersionMigratio
 	}
 }
 
-func timedOut(limited context.Context, env *environment, waiting []awaited, timeout time.Duration,
-	output render.Format, err error) error {
+// timedOut returns the error for the end of the wait, or none if all migrations have succeeded before it.
+func (c *waitCommand) timedOut(limited context.Context, err error) error {
 	if !errors.Is(limited.Err(), context.DeadlineExceeded) {
 		return err
 	}
 	var left []string
-	for i := range waiting {
-		switch w := &waiting[i]; {
+	for i := range c.waiting {
+		switch w := &c.waiting[i]; {
 		case w.done:
 		case !w.succeeded.IsZero():
-			fmt.Fprintf(env.Err, notRecorded, w.name, timeout)
-			if err := env.writeSuccess(w, output); err != nil {
+			fmt.Fprintf(c.Err, notRecorded, w.name, c.timeout)
+			if err := c.writeSuccess(w); err != nil {
 				return err
 			}
 		default:
@@ -248,80 +255,78 @@ func timedOut(limited context.Context, env *environment, waiting []awaited, time
 	if len(left) == 0 {
 		return nil
 	}
-	return exit.TryCode(fmt.Errorf("not finished within %v: %s", timeout, phrase.Few(left)), env.name+" progress -w "+
+	return exit.TryCode(fmt.Errorf("not finished within %v: %s", c.timeout, phrase.Few(left)), c.name+" progress -w "+
 		strings.Join(left[:min(5, len(left))], " "), exit.WorkLeft)
 }
 
 // check prints which migrations have ended since the last call. finished is true if none is left to wait for.
-func (env *environment) check(
-	waiting []awaited, all []v1alpha1.StorageVersionMigration,
-	states map[schema.GroupResource]*v1alpha1.StorageState, now time.Time, output render.Format,
-) (finished bool, err error) {
+func (c *waitCommand) check(all []v1alpha1.StorageVersionMigration,
+	states map[schema.GroupResource]*v1alpha1.StorageState, now time.Time) (finished bool, err error) {
 	finished = true
-	for i := range waiting {
-		w := &waiting[i]
+	for i := range c.waiting {
+		w := &c.waiting[i]
 		if w.done {
 			continue
 		}
 		m := find(all, w.uid)
 		if m == nil && !w.succeeded.IsZero() { // it was deleted after it had succeeded
 			w.done = true
-			if err := env.writeSuccess(w, output); err != nil {
+			if err := c.writeSuccess(w); err != nil {
 				return false, err
 			}
 			continue
 		}
 		if m == nil {
-			return false, exit.TryCode(fmt.Errorf("%s was deleted", w.name), env.name+" request "+
+			return false, exit.TryCode(fmt.Errorf("%s was deleted", w.name), c.name+" request "+
 				w.name, exit.Undetermined)
 		}
 		w.last = *m
 		switch {
 		case m.Status.CompletedGeneration >= w.generation:
-			if w.done = w.recorded(env, m, recordOf(m, states), now); !w.done {
+			if w.done = w.recorded(c.Err, m, recordOf(m, states), now); !w.done {
 				finished = false
 				continue
 			}
-			if err := env.writeSuccess(w, output); err != nil {
+			if err := c.writeSuccess(w); err != nil {
 				return false, err
 			}
 			continue
 		case records.Holds(m, v1alpha1.ConditionFailed) && m.Status.Run.Generation >= w.generation:
-			return false, env.failed(m, output)
+			return false, c.failed(m)
 		case m.Spec.State == v1alpha1.StateCancelled:
-			return false, exit.TryCode(fmt.Errorf("%s is cancelled", w.name), env.name+" request "+
+			return false, exit.TryCode(fmt.Errorf("%s is cancelled", w.name), c.name+" request "+
 				w.name, exit.Undetermined)
 		case m.Spec.State == v1alpha1.StatePaused && !w.announcedPause:
 			w.announcedPause = true
-			fmt.Fprintf(env.Err, "%s is paused: waiting for %s resume %s\n", w.name, env.name, w.name)
+			fmt.Fprintf(c.Err, "%s is paused: waiting for %s resume %s\n", w.name, c.name, w.name)
 		}
 		if m.Status.State == v1alpha1.PhaseWaiting && m.Status.Summary != w.announced {
 			w.announced = m.Status.Summary
-			fmt.Fprintf(env.Err, "%s: %s\n", w.name, exit.OneLine(errors.New(w.announced)))
+			fmt.Fprintf(c.Err, "%s: %s\n", w.name, exit.OneLine(errors.New(w.announced)))
 		}
 		finished = false
 	}
 	return finished, nil
 }
 
-func (env *environment) writeSuccess(w *awaited, output render.Format) error {
-	if output != render.Text {
+func (c *waitCommand) writeSuccess(w *awaited) error {
+	if c.output != render.Text {
 		return nil // the object in the output shows it
 	}
-	if _, err := fmt.Fprintf(env.Out, "%s succeeded\n", w.name); err != nil {
+	if _, err := fmt.Fprintf(c.Out, "%s succeeded\n", w.name); err != nil {
 		return fmt.Errorf("write result: %w", err)
 	}
 	return nil
 }
 
 // failed shows how a migration failed.
-func (env *environment) failed(m *v1alpha1.StorageVersionMigration, output render.Format) error {
-	if output != render.Text {
+func (c *waitCommand) failed(m *v1alpha1.StorageVersionMigration) error {
+	if c.output != render.Text {
 		return exit.Code(exit.Failures) // the object in the output shows it
 	}
 	row := rowOf(m, m.Name)
 	row.Why = records.MessageOf(m, v1alpha1.ConditionFailed)
-	if err := row.WriteFailure(env.Out); err != nil {
+	if err := row.WriteFailure(c.Out); err != nil {
 		return fmt.Errorf("write failures: %w", err)
 	}
 	return exit.Code(exit.Failures)

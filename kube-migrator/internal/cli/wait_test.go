@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -18,19 +19,24 @@ import (
 func TestWaitSaysOnceWhatAMigrationWaitsFor(t *testing.T) {
 	var said strings.Builder
 	env := &environment{name: "kube-migrator", Streams: Streams{Err: &said}}
+	c := &waitCommand{environment: env, output: render.Text, waiting: []awaited{{name: "pods", uid: "u", generation: 1}}}
 	m := migrationOf("pods", v1alpha1.PhaseWaiting, "", func(m *v1alpha1.StorageVersionMigration) {
 		m.UID, m.Status.Summary = "u", "Waiting for the API servers: until 12:02:00: …"
 	})
-	waiting := []awaited{{name: "pods", uid: "u", generation: 1}}
 	for range 3 {
-		if finished, err := env.check(waiting, []v1alpha1.StorageVersionMigration{m}, nil, time.Time{},
-			render.Text); finished || err != nil {
+		if finished, err := c.check([]v1alpha1.StorageVersionMigration{m}, nil, time.Time{}); finished || err != nil {
 			t.Fatalf("finished %t, %v", finished, err)
 		}
 	}
 	if want := "pods: Waiting for the API servers: until 12:02:00: …\n"; said.String() != want {
 		t.Errorf("said %q, want %q", said.String(), want)
 	}
+}
+
+// waitsForWidgets is wait for one migration.
+func waitsForWidgets(out, said io.Writer) *waitCommand {
+	return &waitCommand{environment: &environment{name: "kube-migrator", Streams: Streams{Out: out, Err: said}},
+		output: render.Text, waiting: []awaited{{name: "widgets", uid: "u", generation: 1}}}
 }
 
 // proving is a migration that has succeeded, and a StorageState of its resource that does not say so: v1 and v2 may be
@@ -55,7 +61,7 @@ func TestWaitEndsWhenASuccessIsRecorded(t *testing.T) {
 			"another version was written\n"
 	)
 	begin := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	for name, c := range map[string]struct {
+	for name, test := range map[string]struct {
 		change func(m *v1alpha1.StorageVersionMigration, s *v1alpha1.StorageStateStatus)
 		// ends is how long after the success the wait ends.
 		ends time.Duration
@@ -83,23 +89,21 @@ func TestWaitEndsWhenASuccessIsRecorded(t *testing.T) {
 		}, recordPatience, waits + gaveUp},
 	} {
 		var out, said strings.Builder
-		env := &environment{name: "kube-migrator", Streams: Streams{Out: &out, Err: &said}}
+		c := waitsForWidgets(&out, &said)
 		m, s := proving()
-		c.change(&m, s)
+		test.change(&m, s)
 		states := map[schema.GroupResource]*v1alpha1.StorageState{{Resource: "widgets"}: {Status: *s}}
-		waiting := []awaited{{name: "widgets", uid: "u", generation: 1}}
 		for waited := time.Duration(0); ; waited += time.Second {
-			finished, err := env.check(waiting, []v1alpha1.StorageVersionMigration{m}, states,
-				begin.Add(waited), render.Text)
-			if err != nil || finished != (waited >= c.ends) {
-				t.Errorf("%s: after %v it has finished: %t (%v), want after %v", name, waited, finished, err, c.ends)
+			finished, err := c.check([]v1alpha1.StorageVersionMigration{m}, states, begin.Add(waited))
+			if err != nil || finished != (waited >= test.ends) {
+				t.Errorf("%s: after %v it has finished: %t (%v), want after %v", name, waited, finished, err, test.ends)
 			}
 			if finished || waited > time.Minute {
 				break
 			}
 		}
-		if said.String() != c.said || out.String() != "widgets succeeded\n" {
-			t.Errorf("%s: said %q and %q, want %q", name, out.String(), said.String(), c.said)
+		if said.String() != test.said || out.String() != "widgets succeeded\n" {
+			t.Errorf("%s: said %q and %q, want %q", name, out.String(), said.String(), test.said)
 		}
 	}
 }
@@ -108,28 +112,27 @@ func TestWaitEndsWhenASuccessIsRecorded(t *testing.T) {
 func TestWaitDoesNotFailForWantOfARecord(t *testing.T) {
 	m, s := proving()
 	states := map[schema.GroupResource]*v1alpha1.StorageState{{Resource: "widgets"}: {Status: *s}}
-	for name, end := range map[string]func(*environment, []awaited) error{
-		"deleted": func(env *environment, waiting []awaited) error {
-			finished, err := env.check(waiting, nil, nil, time.Now(), render.Text)
+	for name, end := range map[string]func(*waitCommand) error{
+		"deleted": func(c *waitCommand) error {
+			finished, err := c.check(nil, nil, time.Now())
 			if !finished {
 				t.Error("waits for a migration that is gone")
 			}
 			return err
 		},
-		"out of time": func(env *environment, waiting []awaited) error {
+		"out of time": func(c *waitCommand) error {
 			ctx, cancel := context.WithDeadline(t.Context(), time.Now())
 			defer cancel()
-			return timedOut(ctx, env, waiting, 5*time.Second, render.Text, ctx.Err())
+			c.timeout = 5 * time.Second
+			return c.timedOut(ctx, ctx.Err())
 		},
 	} {
 		var out, said strings.Builder
-		env := &environment{name: "kube-migrator", Streams: Streams{Out: &out, Err: &said}}
-		waiting := []awaited{{name: "widgets", uid: "u", generation: 1}}
-		if finished, err := env.check(waiting, []v1alpha1.StorageVersionMigration{m}, states, time.Now(),
-			render.Text); finished || err != nil {
+		c := waitsForWidgets(&out, &said)
+		if finished, err := c.check([]v1alpha1.StorageVersionMigration{m}, states, time.Now()); finished || err != nil {
 			t.Fatalf("%s: finished %t, %v", name, finished, err)
 		}
-		if err := end(env, waiting); err != nil || out.String() != "widgets succeeded\n" {
+		if err := end(c); err != nil || out.String() != "widgets succeeded\n" {
 			t.Errorf("%s: %v, said %q and %q", name, err, out.String(), said.String())
 		}
 	}
