@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/signal"
@@ -16,14 +17,13 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
-	"github.com/kube-migrator/kube-migrator/internal/shell"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/clusters"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
@@ -34,8 +34,10 @@ import (
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// auditFlags are the flags of audit.
-type auditFlags struct {
+// auditCommand is the command audit and its flags.
+type auditCommand struct {
+	*environment
+	command *cobra.Command
 	etcdFlags
 	current string
 	stale   bool
@@ -45,8 +47,8 @@ type auditFlags struct {
 }
 
 func newAuditCommand(env *environment) *cobra.Command {
-	f := &auditFlags{}
-	command := &cobra.Command{
+	c := &auditCommand{environment: env}
+	c.command = &cobra.Command{
 		Use:   "audit",
 		Short: "Read etcd, or a snapshot of it, and count what it holds",
 		Long: `Read etcd, or a snapshot file of it, and count the objects by resource, stored version, encoding and encryption key.
@@ -75,73 +77,72 @@ was found, but some objects are encrypted, cannot be decoded, or belong to a res
   kube-migrator audit --snapshot snapshot.db --context production -o html > audit.html`,
 		Args: arg.None,
 		RunE: func(command *cobra.Command, _ []string) error {
-			source, err := f.source(command)
+			source, err := c.source(command)
 			if err != nil {
 				return err
 			}
 			if source == nil {
 				return arg.Missing(command, "etcd-endpoints", "snapshot")
 			}
-			if isPattern(f.snapshot) {
-				return env.auditAll(command, f)
+			if isPattern(c.snapshot) {
+				return c.runAll(command.Context())
 			}
 			if command.Flags().Changed(clusters.Parallel) {
 				return exit.Usage(command, fmt.Errorf("--%s needs a pattern as --snapshot", clusters.Parallel))
 			}
-			return env.audit(command, f, source)
+			return c.run(command.Context(), source)
 		},
 	}
-	flags := command.Flags()
-	f.add(flags)
-	flags.StringVar(&f.current, "current", "", "Read the current versions from this file instead of the API server")
-	arg.Number(flags, &f.parallel, clusters.Parallel, 2, arg.Within[int]{Least: 1, Unit: "snapshots"},
+	flags := c.command.Flags()
+	c.add(flags)
+	flags.StringVar(&c.current, "current", "", "Read the current versions from this file instead of the API server")
+	arg.Number(flags, &c.parallel, clusters.Parallel, 2, arg.Within[int]{Least: 1, Unit: "snapshots"},
 		"How many snapshots are read at the same time")
-	flags.BoolVar(&f.stale, "stale", false, "List the objects that are stored in another version than the current one")
-	arg.Output(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name, render.HTML,
+	flags.BoolVar(&c.stale, "stale", false, "List the objects that are stored in another version than the current one")
+	arg.Output(flags, &c.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name, render.HTML,
 		render.Prometheus)
-	return command
+	return c.command
 }
 
-func (env *environment) audit(command *cobra.Command, f *auditFlags, source etcdaudit.Source) error {
-	if f.stale && f.countsOnly() {
-		return exit.Usage(command, fmt.Errorf("--stale and --output=%s cannot be used together", f.output))
+func (c *auditCommand) run(ctx context.Context, source etcdaudit.Source) error {
+	if c.stale && c.countsOnly() {
+		return exit.Usage(c.command, fmt.Errorf("--stale and --output=%s cannot be used together", c.output))
 	}
-	ctx := command.Context()
-	current, err := env.currentVersions(ctx, command, f)
+	current, err := c.currentVersions(ctx)
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(env.Out)
-	list := &render.StaleList{Out: out, Format: f.output}
-	options := etcdaudit.Options{Prefix: f.prefix, Current: current}
-	if f.stale {
+	out := bufio.NewWriter(c.Out)
+	list := &render.StaleList{Out: out, Format: c.output}
+	options := etcdaudit.Options{Prefix: c.prefix, Current: current}
+	if c.stale {
 		options.OnStale = list.Add
 	}
 	report, err := etcdaudit.Audit(ctx, source, options)
 	if err != nil {
-		return errors.Join(explainAudit(command, err), out.Flush())
+		return errors.Join(explainAudit(c.command, err), out.Flush())
 	}
 	switch {
-	case f.stale:
+	case c.stale:
 		err = list.End(report)
-	case f.output == render.HTML:
+	case c.output == render.HTML:
 		err = page.Report(out, page.OfAudit(report))
 	default:
-		err = render.Audit(out, f.output, report)
+		err = render.Audit(out, c.output, report)
 	}
 	if err = errors.Join(err, out.Flush()); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
-	fmt.Fprint(env.Err, render.AuditSummary(report))
-	if f.current != "" {
-		env.warnOfMissing(report, current)
+	fmt.Fprint(c.Err, render.AuditSummary(report))
+	if c.current != "" {
+		warnOfMissing(c.Err, report, current)
 	}
 	return auditCode(report)
 }
 
 // countsOnly reports whether the output counts the objects of one audit, and can neither name them nor show several.
-func (f *auditFlags) countsOnly() bool {
-	return f.output == render.HTML || f.output == render.Prometheus
+func (c *auditCommand) countsOnly() bool {
+	return c.output == render.HTML || c.output == render.Prometheus
 }
 
 // isPattern reports whether a path is a pattern, and not the name of a file.
@@ -153,55 +154,56 @@ func isPattern(path string) bool {
 	return err != nil
 }
 
-// auditAll audits all snapshots that match a pattern.
-func (env *environment) auditAll(command *cobra.Command, f *auditFlags) error {
+// runAll audits all snapshots that match a pattern.
+func (c *auditCommand) runAll(ctx context.Context) error {
 	for _, name := range []string{clientcmd.RecommendedConfigPathFlag, clientcmd.FlagContext, clientcmd.FlagAPIServer} {
-		if command.Flags().Changed(name) {
-			return exit.Usage(command, fmt.Errorf("--%s names one cluster, but --snapshot is a pattern: use --current",
+		if c.command.Flags().Changed(name) {
+			return exit.Usage(c.command, fmt.Errorf("--%s names one cluster, but --snapshot is a pattern: use --current",
 				name))
 		}
 	}
-	if f.stale || f.countsOnly() {
-		return exit.Usage(command, fmt.Errorf("--stale, --output=%s and --output=%s need a single snapshot, but --snapshot "+
+	if c.stale || c.countsOnly() {
+		return exit.Usage(c.command, fmt.Errorf("--stale, --output=%s and --output=%s need a single snapshot, but --snapshot "+
 			"is a pattern", render.HTML, render.Prometheus))
 	}
-	files, err := filepath.Glob(f.snapshot)
+	files, err := filepath.Glob(c.snapshot)
 	if err != nil {
-		return exit.Usage(command, fmt.Errorf("read pattern %q: %w", f.snapshot, err))
+		return exit.Usage(c.command, fmt.Errorf("read pattern %q: %w", c.snapshot, err))
 	}
 	if len(files) == 0 {
-		return exit.Try(fmt.Errorf("no file matches %q", f.snapshot), "ls "+shell.Quote(filepath.Dir(f.snapshot)))
+		return exit.Try(fmt.Errorf("no file matches %q", c.snapshot), "ls "+shell.Quote(filepath.Dir(c.snapshot)))
 	}
 	var current *etcdaudit.Current
-	if f.current != "" {
-		if current, err = readCurrent(command, f.current); err != nil {
+	if c.current != "" {
+		if current, err = readCurrent(c.command, c.current); err != nil {
 			return err
 		}
 	}
-	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process
 	all := make([]*clusters.Cluster, len(files))
 	for i, file := range files {
 		all[i] = &clusters.Cluster{Name: file}
 	}
-	q := inquiry{command: command, output: f.output, options: fleet.Options{Parallel: f.parallel},
+	q := inquiry{environment: c.environment, command: c.command, output: c.output,
+		options: fleet.Options{Parallel: c.parallel},
 		ask: func(ctx context.Context, env *environment) (*render.FleetAnswer, error) {
 			file := env.member.Name
 			report, err := etcdaudit.Audit(ctx, etcdaudit.Snapshot{Path: file},
-				etcdaudit.Options{Prefix: f.prefix, Current: current})
+				etcdaudit.Options{Prefix: c.prefix, Current: current})
 			if err != nil {
-				code, _, try := exit.Parts(command, explainAudit(command, err))
-				return nil, exit.TryCode(err, strings.ReplaceAll(try, shell.Quote(f.snapshot), shell.Quote(file)), code)
+				code, _, try := exit.Parts(c.command, explainAudit(c.command, err))
+				return nil, exit.TryCode(err, strings.ReplaceAll(try, shell.Quote(c.snapshot), shell.Quote(file)), code)
 			}
 			if current != nil {
-				env.warnOfMissing(report, current)
+				warnOfMissing(env.Err, report, current)
 			}
 			answer := render.AuditAnswer(report)
 			return &answer, auditCode(report)
 		}}
-	report := render.Fleet{What: "SNAPSHOT", Column: "VERDICT", Clusters: env.askAll(ctx, q, all)}
-	return env.showFleet(report, f.output, exit.WorseVerdict)
+	report := render.Fleet{What: "SNAPSHOT", Column: "VERDICT", Clusters: q.askAll(ctx, all)}
+	return q.show(report, exit.WorseVerdict)
 }
 
 // auditCode turns the comparison of all objects into an exit code.
@@ -222,15 +224,14 @@ func auditCode(report *etcdaudit.Report) error {
 
 // currentVersions returns the current versions in the file. Without a file, it returns those of the cluster if the user
 // named one, otherwise nil.
-func (env *environment) currentVersions(ctx context.Context, command *cobra.Command,
-	f *auditFlags) (*etcdaudit.Current, error) {
+func (c *auditCommand) currentVersions(ctx context.Context) (*etcdaudit.Current, error) {
 	switch {
-	case f.current != "":
-		return readCurrent(command, f.current)
-	case env.clusterFlagsGiven():
-		return env.clusterVersions(ctx)
-	case f.stale:
-		return nil, exit.Usage(command, errors.New("--stale needs --kubeconfig or --current"))
+	case c.current != "":
+		return readCurrent(c.command, c.current)
+	case c.clusterFlagsGiven():
+		return c.clusterVersions(ctx)
+	case c.stale:
+		return nil, exit.Usage(c.command, errors.New("--stale needs --kubeconfig or --current"))
 	}
 	return nil, nil
 }
@@ -249,8 +250,8 @@ func readCurrent(command *cobra.Command, file string) (*etcdaudit.Current, error
 }
 
 // clusterVersions returns the current versions that the API server shows.
-func (env *environment) clusterVersions(ctx context.Context) (*etcdaudit.Current, error) {
-	config, err := env.config()
+func (c *auditCommand) clusterVersions(ctx context.Context) (*etcdaudit.Current, error) {
+	config, err := c.config()
 	if err != nil {
 		return nil, err
 	}
@@ -260,10 +261,10 @@ func (env *environment) clusterVersions(ctx context.Context) (*etcdaudit.Current
 	}
 	known, err := inventory.Take(ctx, client)
 	if err != nil {
-		return nil, exit.Try(fmt.Errorf("read current versions: %w", err), env.name+" plan")
+		return nil, exit.Try(fmt.Errorf("read current versions: %w", err), c.name+" plan")
 	}
 	for _, failure := range known.Failures {
-		fmt.Fprintf(env.Err, "warning: %s\n", failure)
+		fmt.Fprintf(c.Err, "warning: %s\n", failure)
 	}
 	current := &etcdaudit.Current{Versions: make(map[schema.GroupResource]schema.GroupVersion), Complete: true}
 	for _, r := range known.Resources {
@@ -279,7 +280,7 @@ func (env *environment) clusterVersions(ctx context.Context) (*etcdaudit.Current
 }
 
 // warnOfMissing names the resources in the file that have no object in etcd: they may be misspelled.
-func (env *environment) warnOfMissing(report *etcdaudit.Report, current *etcdaudit.Current) {
+func warnOfMissing(notes io.Writer, report *etcdaudit.Report, current *etcdaudit.Current) {
 	var missing []string
 	for r := range current.Versions {
 		if !slices.ContainsFunc(report.Rows, func(row etcdaudit.Row) bool { return row.Resource == r.String() }) {
@@ -288,7 +289,7 @@ func (env *environment) warnOfMissing(report *etcdaudit.Report, current *etcdaud
 	}
 	slices.Sort(missing)
 	for _, name := range missing {
-		fmt.Fprintf(env.Err, "warning: no object of %s is stored\n", name)
+		fmt.Fprintf(notes, "warning: no object of %s is stored\n", name)
 	}
 }
 

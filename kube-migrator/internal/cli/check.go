@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/clusters"
@@ -23,8 +24,10 @@ import (
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/upgrade"
 )
 
-// checkFlags are the flags of check.
-type checkFlags struct {
+// checkCommand is the command check and its flags.
+type checkCommand struct {
+	*environment
+	command *cobra.Command
 	etcdFlags
 	fleet         clusters.Flags
 	scope         records.Scope
@@ -37,8 +40,8 @@ type checkFlags struct {
 }
 
 func newCheckCommand(env *environment) *cobra.Command {
-	f := &checkFlags{}
-	command := &cobra.Command{
+	c := &checkCommand{environment: env}
+	c.command = &cobra.Command{
 		Use:   "check [RESOURCE…]",
 		Short: "Tell whether an upgrade, a downgrade or a new CustomResourceDefinition is safe now, and why",
 		Long: `Tell for every resource, or for the named ones, whether an upgrade or a downgrade is safe now, why, and which command
@@ -85,112 +88,97 @@ Exit codes: 0 safe; 1 error; 2 unsafe; 3 cannot be determined, or the target's r
   kube-migrator check --target-version 1.36 -o html > check.html
   kube-migrator check --contexts 'prod-*' --target-version 1.36`,
 		RunE: func(command *cobra.Command, args []string) error {
-			f.scope.Names = args
-			if f.explain {
-				return env.explain(command, f)
+			c.scope.Names = args
+			if c.explain {
+				return c.compareReleases()
 			}
-			source, err := f.validate(command)
+			source, err := c.validate()
 			if err != nil {
 				return err
 			}
-			return env.checkUpgrade(command, f, source)
+			return c.run(command.Context(), source)
 		},
 	}
-	flags := command.Flags()
-	flags.StringVar(&f.targetVersion, "target-version", "",
+	flags := c.command.Flags()
+	flags.StringVar(&c.targetVersion, "target-version", "",
 		"Kubernetes release that has to decode the stored objects, such as 1.36")
-	flags.StringVar(&f.targetServer, "target-server", "",
+	flags.StringVar(&c.targetServer, "target-server", "",
 		"API server that has to decode the stored objects: a URL, or a context of the kubeconfig")
-	flags.StringSliceVarP(&f.files, "filename", "f", nil,
+	flags.StringSliceVarP(&c.files, "filename", "f", nil,
 		"File or folder with CustomResourceDefinitions that will be applied; - is standard input")
-	arg.Duration(flags, &f.maxAge, "max-age", 0, 0,
+	arg.Duration(flags, &c.maxAge, "max-age", 0, 0,
 		"How old a StorageState may be; 0 for any age (default: one and a half times the period that it records, plus "+
 			"2 minutes)")
-	flags.BoolVar(&f.explain, "explain", false,
+	flags.BoolVar(&c.explain, "explain", false,
 		"Show what the releases up to --target-version change for built-in resources; reads no cluster")
-	f.scope.Add(flags)
-	f.add(flags)
-	f.fleet.Add(flags)
-	arg.Output(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name, render.HTML)
+	c.scope.Add(flags)
+	c.add(flags)
+	c.fleet.Add(flags)
+	arg.Output(flags, &c.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name, render.HTML)
 	// The flag exists, and has no other completion.
-	_ = command.RegisterFlagCompletionFunc("target-version",
+	_ = c.command.RegisterFlagCompletionFunc("target-version",
 		cobra.FixedCompletions(upgrade.Known(), cobra.ShellCompDirectiveNoFileComp))
-	return command
+	return c.command
 }
 
 // validate returns an error for flags that cannot be used together. It returns the etcd to read, or nil if there is
 // none.
-func (f *checkFlags) validate(command *cobra.Command) (etcdaudit.Source, error) {
-	if command.Flags().Changed("target-server") && f.targetServer == "" {
-		return nil, arg.Invalid(command, "target-server", "", "a URL or a context of the kubeconfig")
+func (c *checkCommand) validate() (etcdaudit.Source, error) {
+	if c.command.Flags().Changed("target-server") && c.targetServer == "" {
+		return nil, arg.Invalid(c.command, "target-server", "", "a URL or a context of the kubeconfig")
 	}
-	if err := arg.Exclusive(command, "target-version", "target-server"); err != nil {
+	if err := arg.Exclusive(c.command, "target-version", "target-server"); err != nil {
 		return nil, err
 	}
 	// The files are both the target and the scope.
 	for _, other := range []string{"target-version", "target-server", arg.Resource, "include", "exclude"} {
-		if err := arg.Exclusive(command, "filename", other); err != nil {
+		if err := arg.Exclusive(c.command, "filename", other); err != nil {
 			return nil, err
 		}
 	}
-	if err := f.scope.Check(command); err != nil {
+	if err := c.scope.Check(c.command); err != nil {
 		return nil, err
 	}
-	if err := f.fleet.Check(command, "snapshot", "etcd-endpoints"); err != nil {
+	if err := c.fleet.Check(c.command, "snapshot", "etcd-endpoints"); err != nil {
 		return nil, err
 	}
-	return f.source(command)
+	return c.source(c.command)
 }
 
-// gathering contains everything that check reads.
-type gathering struct {
-	env *environment
-	*records.Client
-	records.Known
-	command  *cobra.Command
-	question upgrade.Question
-}
-
-// checkUpgrade shows the report about the cluster, or about every cluster of a fleet.
-func (env *environment) checkUpgrade(command *cobra.Command, f *checkFlags, source etcdaudit.Source) error {
-	ctx := command.Context()
-	question := upgrade.Question{
-		Now: time.Now(), MaxAge: f.maxAge,
-		AnyAge: command.Flags().Changed("max-age") && f.maxAge == 0,
-		Etcd:   source != nil, Applying: len(f.files) > 0,
-	}
-	var manifests []upgrade.Manifest
-	var err error
-	if question.Applying {
-		if manifests, err = env.readManifests(command, f.files); err != nil {
+// run shows the report about the cluster, or about every cluster of a fleet.
+func (c *checkCommand) run(ctx context.Context, source etcdaudit.Source) (err error) {
+	g := gathering{command: c.command, scope: c.scope, etcd: source, prefix: c.prefix, question: upgrade.Question{
+		Now: time.Now(), MaxAge: c.maxAge,
+		AnyAge: c.command.Flags().Changed("max-age") && c.maxAge == 0,
+		Etcd:   source != nil, Applying: len(c.files) > 0,
+	}}
+	if g.question.Applying {
+		if g.manifests, err = c.readManifests(); err != nil {
 			return err
 		}
 	}
-	if question.Target, err = env.target(ctx, command, f); err != nil {
+	if g.question.Target, err = c.target(ctx); err != nil {
 		return err
 	}
-	if f.fleet.Given(command) {
-		return env.overFleet(command, &f.fleet, f.output, "VERDICT", func(ctx context.Context,
-			env *environment) (*render.FleetAnswer, error) {
-			g, report, err := env.judge(ctx, command, f, question, manifests, nil)
-			if err != nil {
-				return nil, err
-			}
-			for i := range report.Findings {
-				report.Findings[i].Next = env.aimed(report.Findings[i].Next)
-			}
-			answer := render.CheckAnswer(report)
-			return &answer, g.conclude(report)
-		})
+	if c.fleet.Given(c.command) {
+		q := inquiry{environment: c.environment, command: c.command, output: c.output}
+		q.ask = func(ctx context.Context, env *environment) (*render.FleetAnswer, error) {
+			own := g // each cluster gets a copy of the question
+			return own.answer(ctx, env)
+		}
+		return q.overFleet(&c.fleet, "VERDICT")
 	}
-	g, report, err := env.judge(ctx, command, f, question, manifests, source)
+	if g.Client, err = c.connect(); err != nil {
+		return err
+	}
+	report, err := g.judge(ctx)
 	if err != nil {
 		return err
 	}
-	if f.output == render.HTML {
-		err = page.Report(env.Out, page.OfCheck(report, g.Host, question.Now))
+	if c.output == render.HTML {
+		err = page.Report(c.Out, page.OfCheck(report, g.Host, g.question.Now))
 	} else {
-		err = render.Check(env.Out, f.output, report)
+		err = render.Check(c.Out, c.output, report)
 	}
 	if err != nil {
 		return fmt.Errorf("write the report: %w", err)
@@ -198,30 +186,63 @@ func (env *environment) checkUpgrade(command *cobra.Command, f *checkFlags, sour
 	return g.conclude(report)
 }
 
-// judge gathers the facts of the cluster and judges them.
-func (env *environment) judge(ctx context.Context, command *cobra.Command, f *checkFlags, question upgrade.Question,
-	manifests []upgrade.Manifest, source etcdaudit.Source) (*gathering, upgrade.Report, error) {
-	q, err := env.connect()
+// gathering is a question about one cluster, and everything that check reads to answer it.
+type gathering struct {
+	command  *cobra.Command
+	question upgrade.Question
+	scope    records.Scope
+	// manifests are the CRDs that will be applied, if the question is about them.
+	manifests []upgrade.Manifest
+	// etcd is read if it is not nil; prefix is the prefix of its keys.
+	etcd   etcdaudit.Source
+	prefix string
+
+	*records.Client
+	records.Known
+}
+
+// answer is check for one cluster of a fleet.
+func (g *gathering) answer(ctx context.Context, env *environment) (_ *render.FleetAnswer, err error) {
+	if g.Client, err = env.connect(); err != nil {
+		return nil, err
+	}
+	report, err := g.judge(ctx)
 	if err != nil {
-		return nil, upgrade.Report{}, err
+		return nil, err
 	}
-	return env.judgeAt(ctx, command, q, f, question, manifests, source)
+	for i := range report.Findings {
+		report.Findings[i].Next = env.aimed(report.Findings[i].Next)
+	}
+	answer := render.CheckAnswer(report)
+	return &answer, g.conclude(report)
 }
 
-// judgeAt is judge for the cluster of a client.
-func (env *environment) judgeAt(ctx context.Context, command *cobra.Command, q *records.Client, f *checkFlags,
-	question upgrade.Question, manifests []upgrade.Manifest, source etcdaudit.Source) (*gathering, upgrade.Report, error) {
-	question.Program = env.name
-	g := &gathering{env: env, Client: q, command: command, question: question}
-	if err := g.look(ctx, source, f.prefix); err != nil {
-		return nil, upgrade.Report{}, err
+// judge gathers the facts and judges them.
+func (g *gathering) judge(ctx context.Context) (upgrade.Report, error) {
+	g.question.Program = g.Program
+	if err := g.look(ctx); err != nil {
+		return upgrade.Report{}, err
 	}
-	report, err := g.report(ctx, f.scope, manifests)
-	return g, report, err
+	if g.question.Applying {
+		return g.judgeManifests(ctx)
+	}
+	facts, about, err := g.Choose(g.scope)
+	if err != nil {
+		return upgrade.Report{}, exit.NotFound(g.Program, g.command, err)
+	}
+	if !g.question.Etcd && (g.question.Target != nil || !g.question.Installed) {
+		if err := g.countEmpty(ctx, facts); err != nil {
+			return upgrade.Report{}, err
+		}
+	}
+	if err := g.foresee(ctx, facts); err != nil {
+		return upgrade.Report{}, err
+	}
+	return g.question.Report(facts, about), nil
 }
 
-// look reads the cluster's inventory, StorageStates and StorageVersionMigrations, and etcd if source is not nil.
-func (g *gathering) look(ctx context.Context, source etcdaudit.Source, prefix string) (err error) {
+// look reads the cluster's inventory, StorageStates and StorageVersionMigrations, and etcd if there is one to read.
+func (g *gathering) look(ctx context.Context) (err error) {
 	if g.Inventory, err = inventory.Take(ctx, g.REST); err != nil {
 		return exit.Unreachable(g.Host, err)
 	}
@@ -238,10 +259,10 @@ func (g *gathering) look(ctx context.Context, source etcdaudit.Source, prefix st
 			return err
 		}
 	}
-	if source == nil {
+	if g.etcd == nil {
 		return nil
 	}
-	report, err := etcdaudit.Audit(ctx, source, etcdaudit.Options{Prefix: prefix})
+	report, err := etcdaudit.Audit(ctx, g.etcd, etcdaudit.Options{Prefix: g.prefix})
 	if err != nil {
 		return explainAudit(g.command, err)
 	}
@@ -249,37 +270,16 @@ func (g *gathering) look(ctx context.Context, source etcdaudit.Source, prefix st
 	if report.Source.File != "" {
 		g.question.Snapshot = report.Source.Revision
 	}
-	fmt.Fprintf(g.env.Err, "Read %s objects from etcd at revision %d.\n", render.Count(report.Totals.Objects),
+	fmt.Fprintf(g.Notes, "Read %s objects from etcd at revision %d.\n", render.Count(report.Totals.Objects),
 		report.Source.Revision)
 	return nil
-}
-
-func (g *gathering) report(ctx context.Context, s records.Scope, manifests []upgrade.Manifest) (upgrade.Report, error) {
-	if g.question.Applying {
-		return g.judgeManifests(ctx, manifests)
-	}
-	facts, about, err := g.Choose(s)
-	if err != nil {
-		return upgrade.Report{}, exit.NotFound(g.env.name, g.command, err)
-	}
-	if !g.question.Etcd && (g.question.Target != nil || !g.question.Installed) {
-		if err := g.countEmpty(ctx, facts); err != nil {
-			return upgrade.Report{}, err
-		}
-	}
-	if err := g.foresee(ctx, facts); err != nil {
-		return upgrade.Report{}, err
-	}
-	return g.question.Report(facts, about), nil
 }
 
 // foresee notes which fields a migration would drop of the custom resources that need one. It reads their CRDs, and no
 // objects. No verdict depends on it, so a CRD that cannot be read is left out.
 func (g *gathering) foresee(ctx context.Context, facts []upgrade.Facts) error {
 	for i, f := range facts {
-		at := slices.IndexFunc(g.Inventory.Resources, func(r inventory.Resource) bool {
-			return r.GroupResource == f.Resource
-		})
+		at := g.index(f.Resource)
 		if f.CRD != nil && at >= 0 && g.question.Judge(f).Verdict != upgrade.Safe {
 			facts[i].MayLose, _ = inventory.MayLose(ctx, g.REST, g.Inventory.Resources[at])
 		}
@@ -295,10 +295,7 @@ func (g *gathering) countEmpty(ctx context.Context, facts []upgrade.Facts) error
 	var resources []inventory.Resource
 	var served []int
 	for i, f := range facts {
-		at := slices.IndexFunc(g.Inventory.Resources, func(r inventory.Resource) bool {
-			return r.GroupResource == f.Resource
-		})
-		if at >= 0 {
+		if at := g.index(f.Resource); at >= 0 {
 			resources, served = append(resources, g.Inventory.Resources[at]), append(served, i)
 		}
 	}
@@ -315,10 +312,15 @@ func (g *gathering) countEmpty(ctx context.Context, facts []upgrade.Facts) error
 	return nil
 }
 
+// index returns the place of a resource in the inventory, or -1 if no API server serves it.
+func (g *gathering) index(resource schema.GroupResource) int {
+	return slices.IndexFunc(g.Inventory.Resources, func(r inventory.Resource) bool { return r.GroupResource == resource })
+}
+
 // conclude turns the verdict into an exit code, and warns about everything that could not be read.
 func (g *gathering) conclude(report upgrade.Report) error {
 	for _, what := range report.NotLookedAt {
-		fmt.Fprintf(g.env.Err, "Skipped: %s\n", what)
+		fmt.Fprintf(g.Notes, "Skipped: %s\n", what)
 	}
 	bare := !g.question.Installed && !g.question.Etcd && !g.question.Applying
 	missing := errors.New("this cluster has no StorageStates, which record what is stored: kube-migrator is not " +
@@ -327,9 +329,9 @@ func (g *gathering) conclude(report upgrade.Report) error {
 	case code == exit.Done:
 		return nil
 	case bare && report.Verdict == upgrade.Undetermined:
-		return exit.TryCode(missing, g.env.name+" install", code)
+		return exit.TryCode(missing, g.Program+" install", code)
 	case bare:
-		fmt.Fprintf(g.env.Err, "note: %v\n", missing)
+		fmt.Fprintf(g.Notes, "note: %v\n", missing)
 		return exit.Code(code)
 	default:
 		return exit.Code(code)

@@ -280,12 +280,11 @@ func (c *checked) other(t *testing.T) {
 func (c *checked) futureRelease(t *testing.T, publishing *testbed.Cluster) {
 	t.Helper()
 	ask := func(cluster *testbed.Cluster) (upgrade.Table, error) {
-		client, err := apiserver.NewClient(cluster.Config())
+		q, err := (&environment{name: "kube-migrator"}).connectTo(cluster.Config())
 		if err != nil {
 			t.Fatal(err)
 		}
-		env := &environment{name: "kube-migrator"}
-		return env.targetTable(t.Context(), env.records(cluster.Config(), client), "v1.99.0")
+		return targetTable(t.Context(), q, "v1.99.0")
 	}
 	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
 	table, err := ask(publishing)

@@ -22,7 +22,6 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/manifest"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/records"
-	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/upgrade"
 )
 
@@ -32,27 +31,28 @@ const crdsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 var manifestEndings = []string{".yaml", ".yml", ".json"}
 
 // readManifests reads the CustomResourceDefinitions in files and folders, and ignores other objects.
-func (env *environment) readManifests(command *cobra.Command, paths []string) ([]upgrade.Manifest, error) {
-	crds, others, err := env.readCRDs(command, paths)
+func (c *checkCommand) readManifests() ([]upgrade.Manifest, error) {
+	crds, others, err := readCRDs(c.command, c.In, c.files)
 	if err != nil {
 		return nil, err
 	}
 	if len(crds) == 0 {
-		fmt.Fprintf(env.Err, "There is no CustomResourceDefinition to judge (other objects: %d).\n", others)
+		fmt.Fprintf(c.Err, "There is no CustomResourceDefinition to judge (other objects: %d).\n", others)
 	}
 	manifests := make([]upgrade.Manifest, len(crds))
 	for i, object := range crds {
 		if manifests[i], err = upgrade.ParseManifest(object.JSON); err != nil {
-			return nil, exit.Usage(command, fmt.Errorf("%s: %w", object.From, err))
+			return nil, exit.Usage(c.command, fmt.Errorf("%s: %w", object.From, err))
 		}
 		manifests[i].From = object.From
 	}
 	return manifests, nil
 }
 
-// readCRDs reads the CustomResourceDefinitions in files and folders, and counts the other objects. It is an error if
-// there is no object at all, because then something else has failed, for example the first command of a pipe.
-func (env *environment) readCRDs(command *cobra.Command,
+// readCRDs reads the CustomResourceDefinitions in files and folders, and counts the other objects; in is standard input.
+// It is an error if there is no object at all, because then something else has failed, for example the first command of
+// a pipe.
+func readCRDs(command *cobra.Command, in io.Reader,
 	paths []string) (crds []manifest.Object, others int, err error) {
 	for _, path := range paths {
 		files, err := filesOf(path)
@@ -60,7 +60,7 @@ func (env *environment) readCRDs(command *cobra.Command,
 			return nil, 0, exit.Usage(command, fmt.Errorf("read manifests: %w", err))
 		}
 		for _, file := range files {
-			objects, err := env.readObjects(file)
+			objects, err := readObjects(in, file)
 			if err != nil {
 				return nil, 0, exit.Usage(command, err)
 			}
@@ -114,11 +114,11 @@ func filesOf(path string) ([]string, error) {
 	return files, err
 }
 
-// readObjects returns the objects of a file.
-func (env *environment) readObjects(file string) ([]manifest.Object, error) {
+// readObjects returns the objects of a file, or of standard input.
+func readObjects(in io.Reader, file string) ([]manifest.Object, error) {
 	name, read := file, func() ([]byte, error) { return os.ReadFile(file) }
 	if file == "-" {
-		name, read = upgrade.StandardInput, func() ([]byte, error) { return io.ReadAll(env.In) }
+		name, read = upgrade.StandardInput, func() ([]byte, error) { return io.ReadAll(in) }
 	}
 	data, err := read()
 	if err != nil {
@@ -128,10 +128,10 @@ func (env *environment) readObjects(file string) ([]manifest.Object, error) {
 }
 
 // judgeManifests compares each CRD with the live one.
-func (g *gathering) judgeManifests(ctx context.Context, manifests []upgrade.Manifest) (upgrade.Report, error) {
+func (g *gathering) judgeManifests(ctx context.Context) (upgrade.Report, error) {
 	var findings []upgrade.Finding
 	var understated []upgrade.Understatement
-	for _, m := range manifests {
+	for _, m := range g.manifests {
 		live, err := g.live(ctx, m.Name)
 		if err != nil {
 			return upgrade.Report{}, err
@@ -139,17 +139,15 @@ func (g *gathering) judgeManifests(ctx context.Context, manifests []upgrade.Mani
 		resource := m.Resource()
 		f := upgrade.Facts{
 			Resource: resource, Kind: m.Kind, Held: g.Held[resource],
-			Migrations: records.Matches(g.Migrations, func(
-				m *v1alpha1.StorageVersionMigration,
-			) bool {
+			Migrations: records.Matches(g.Migrations, func(m *v1alpha1.StorageVersionMigration) bool {
 				return records.ResourceOf(m) == resource
 			}),
 		}
 		if state := g.States[resource]; state != nil {
 			g.Record(&f, state)
 		}
-		if i := slices.IndexFunc(g.Inventory.Resources, func(r inventory.Resource) bool { return r.GroupResource == resource }); i >= 0 {
-			f = g.Of(g.Inventory.Resources[i])
+		if at := g.index(resource); at >= 0 {
+			f = g.Of(g.Inventory.Resources[at])
 		}
 		findings = append(findings, g.question.JudgeCRD(m, live, f))
 		understated = append(understated, g.question.Understated(f)...)

@@ -19,7 +19,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/clusters"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
@@ -36,6 +35,7 @@ lists the clusters whose exit code is not 0. The exit code is the first of 130, 
 
 // inquiry is a command about many clusters.
 type inquiry struct {
+	*environment
 	command *cobra.Command
 	options fleet.Options
 	output  render.Format
@@ -49,33 +49,32 @@ type inquiry struct {
 
 // overFleet runs a command for every cluster that the flags select, and shows their answers. column is the header of
 // the verdicts.
-func (env *environment) overFleet(command *cobra.Command, f *clusters.Flags, output render.Format, column string,
-	ask func(ctx context.Context, env *environment) (*render.FleetAnswer, error)) error {
-	if output == render.HTML {
+func (q inquiry) overFleet(f *clusters.Flags, column string) error {
+	if q.output == render.HTML {
 		flag := clusters.Contexts
-		if command.Flags().Changed(clusters.KubeconfigDir) {
+		if q.command.Flags().Changed(clusters.KubeconfigDir) {
 			flag = clusters.KubeconfigDir
 		}
-		return exit.Usage(command, fmt.Errorf("--%s and --output=html cannot be used together", flag))
+		return exit.Usage(q.command, fmt.Errorf("--%s and --output=html cannot be used together", flag))
 	}
-	lists, err := f.Select(command, env.kubeconfig)
+	lists, err := f.Select(q.command, q.kubeconfig)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(q.command.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process
 	all := slices.Concat(lists...)
-	if env.errTerminal != nil {
-		fmt.Fprintf(env.Err, "Asking %d clusters, %d at the same time.\n", len(all), min(len(all), f.Options.Parallel))
+	if q.errTerminal != nil {
+		fmt.Fprintf(q.Err, "Asking %d clusters, %d at the same time.\n", len(all), min(len(all), f.Options.Parallel))
 	}
-	q := inquiry{command: command, options: f.Options, output: output, ask: ask, identify: identity}
-	report := render.Fleet{What: "CLUSTER", Column: column, Clusters: env.askAll(ctx, q, all)}
-	return env.showFleet(report, output, exit.WorseVerdict)
+	q.options, q.identify = f.Options, identity
+	report := render.Fleet{What: "CLUSTER", Column: column, Clusters: q.askAll(ctx, all)}
+	return q.show(report, exit.WorseVerdict)
 }
 
 // askAll asks clusters, and returns a row for each.
-func (env *environment) askAll(ctx context.Context, q inquiry, all []*clusters.Cluster) []render.FleetCluster {
+func (q inquiry) askAll(ctx context.Context, all []*clusters.Cluster) []render.FleetCluster {
 	type answered struct {
 		row render.FleetCluster
 		id  string
@@ -83,8 +82,8 @@ func (env *environment) askAll(ctx context.Context, q inquiry, all []*clusters.C
 	var line sync.Mutex
 	results := fleet.Run(ctx, len(all), q.options, func(ctx context.Context, i int) (answered, error) {
 		notes := &bytes.Buffer{}
-		own := env.at(all[i], io.Discard, notes)
-		live := &lineWriter{to: env.Err, mu: &line, prefix: all[i].Name + ": "}
+		own := q.at(all[i], io.Discard, notes)
+		live := &lineWriter{to: q.Err, mu: &line, prefix: all[i].Name + ": "}
 		if q.live {
 			own.Err = live
 		}
@@ -93,7 +92,7 @@ func (env *environment) askAll(ctx context.Context, q inquiry, all []*clusters.C
 		if err != nil && answer == nil && fleet.Ended(ctx) {
 			return answered{}, err
 		}
-		row, err := own.row(q, answer, err)
+		row, err := q.row(own, answer, err)
 		if err != nil {
 			return answered{}, err
 		}
@@ -108,7 +107,7 @@ func (env *environment) askAll(ctx context.Context, q inquiry, all []*clusters.C
 	for i, r := range results {
 		rows[i] = r.Value.row
 		if r.Err != nil {
-			rows[i] = env.missing(q.command, all[i], r.Err)
+			rows[i] = q.missing(all[i], r.Err)
 		}
 		rows[i].Name, rows[i].Context, rows[i].Kubeconfig = all[i].Name, all[i].Context, all[i].File
 		if id := r.Value.id; id != "" {
@@ -127,24 +126,20 @@ func (env *environment) askAll(ctx context.Context, q inquiry, all []*clusters.C
 
 // identity is the UID of the namespace kube-system, which costs one request.
 func identity(ctx context.Context, env *environment) string {
-	config, err := env.config()
+	q, err := env.connect()
 	if err != nil {
 		return ""
 	}
-	client, err := apiserver.NewClient(config)
-	if err != nil {
-		return ""
-	}
-	id, err := clusterID(ctx, client)
+	id, err := clusterID(ctx, q.REST)
 	if err != nil {
 		return ""
 	}
 	return id
 }
 
-// row turns the answer of one cluster, or its error, into a row. Only what the output needs is kept: the answers of
-// many clusters are in memory at the same time.
-func (env *environment) row(q inquiry, a *render.FleetAnswer, err error) (render.FleetCluster, error) {
+// row turns the answer of one cluster, or its error, into a row. env is the environment of that cluster. Only what the
+// output needs is kept: the answers of many clusters are in memory at the same time.
+func (q inquiry) row(env *environment, a *render.FleetAnswer, err error) (render.FleetCluster, error) {
 	code, problem, try := exit.Parts(q.command, err)
 	row := render.FleetCluster{Verdict: render.FleetFailed, ExitCode: code}
 	if a == nil {
@@ -177,7 +172,7 @@ func (env *environment) row(q inquiry, a *render.FleetAnswer, err error) (render
 }
 
 // missing is the row of a cluster without an answer.
-func (env *environment) missing(command *cobra.Command, m *clusters.Cluster, err error) render.FleetCluster {
+func (q inquiry) missing(m *clusters.Cluster, err error) render.FleetCluster {
 	panicked, late := (*fleet.PanicError)(nil), (*fleet.TimeoutError)(nil)
 	row := render.FleetCluster{Verdict: render.FleetInterrupted, ExitCode: exit.Interrupted, Reason: "interrupted"}
 	switch {
@@ -191,9 +186,9 @@ func (env *environment) missing(command *cobra.Command, m *clusters.Cluster, err
 		return row
 	}
 	row.Verdict, row.ExitCode, row.Reason = render.FleetFailed, exit.Error, exit.OneLine(err).Error()
-	row.Try = m.Aim(env.name, "kubectl version")
+	row.Try = m.Aim(q.name, "kubectl version")
 	if panicked != nil {
-		row.Try = m.Aim(env.name, command.CommandPath())
+		row.Try = m.Aim(q.name, q.command.CommandPath())
 	}
 	row.Details = twoLines(row)
 	return row
@@ -203,18 +198,18 @@ func twoLines(row render.FleetCluster) string {
 	return fmt.Sprintf("error: %s\nTry: %s\n", row.Reason, row.Try)
 }
 
-// showFleet shows the rows, and returns the exit code. worse returns the more important of two codes.
-func (env *environment) showFleet(report render.Fleet, output render.Format, worse func(a, b int) int) error {
+// show shows the rows, and returns the exit code. worse returns the more important of two codes.
+func (q inquiry) show(report render.Fleet, worse func(a, b int) int) error {
 	for _, c := range report.Clusters {
 		report.ExitCode = worse(report.ExitCode, c.ExitCode)
-		if output == render.JSON || output == render.YAML {
+		if q.output == render.JSON || q.output == render.YAML {
 			continue
 		}
 		for _, note := range c.Notes {
-			fmt.Fprintf(env.Err, "%s: %s\n", c.Name, note)
+			fmt.Fprintf(q.Err, "%s: %s\n", c.Name, note)
 		}
 	}
-	if err := report.Write(env.Out, output); err != nil {
+	if err := report.Write(q.Out, q.output); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	if report.ExitCode != exit.Done {
@@ -228,45 +223,8 @@ func linesOf(text string) []string {
 	return slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return line == "" })
 }
 
-// migrateFleet migrates clusters wave by wave, and ends with the first wave in which a cluster was not migrated.
-func (env *environment) migrateFleet(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
-	f *migrateFlags) error {
-	lists, err := f.fleet.Select(command, env.kubeconfig)
-	if err != nil {
-		return err
-	}
-	env.reached = &reachedClusters{names: map[string]string{}}
-	if err := env.distinct(ctx, gentle, slices.Concat(lists...)); err != nil {
-		return err
-	}
-	// This comes first because it sorts the flags, which the clusters of a wave read at the same time.
-	again := (&migration{env: env, command: command, flags: f}).again(f.selection.Arguments()...)
-	q := inquiry{command: command, output: f.output, options: fleet.Options{Parallel: f.waveSize}, live: true,
-		ask: func(ctx context.Context, env *environment) (*render.FleetAnswer, error) {
-			own := *f
-			report, err := env.migrateAll(ctx, gentle, command, &own)
-			if report == nil {
-				return nil, err
-			}
-			answer := render.MigrateAnswer(report)
-			return &answer, err
-		}}
-	report := render.Fleet{What: "CLUSTER", Column: "OUTCOME"}
-	report.Clusters = env.inWaves(ctx, gentle, q, fleet.Waves(lists, f.waveSize))
-	var left []string
-	for _, c := range report.Clusters {
-		if c.Verdict == render.FleetNotStarted {
-			left = append(left, c.Name)
-		}
-	}
-	if len(left) > 0 {
-		fmt.Fprintf(env.Err, "Not started: %s. To continue:\n  %s\n", phrase.Few(left), again)
-	}
-	return env.showFleet(report, f.output, exit.Worse)
-}
-
 // inWaves asks the clusters of each wave at the same time, until a wave has a cluster with another exit code than 0.
-func (env *environment) inWaves(ctx context.Context, gentle <-chan struct{}, q inquiry,
+func (q inquiry) inWaves(ctx context.Context, gentle <-chan struct{},
 	waves [][]*clusters.Cluster) (rows []render.FleetCluster) {
 	stopped, left := false, exit.WorkLeft
 	for n, wave := range waves {
@@ -285,53 +243,14 @@ func (env *environment) inWaves(ctx context.Context, gentle <-chan struct{}, q i
 		for i, c := range wave {
 			names[i] = c.Name
 		}
-		fmt.Fprintf(env.Err, "Wave %d of %d: %s.\n", number, len(waves), phrase.Few(names))
-		for _, row := range env.askAll(ctx, q, wave) {
+		fmt.Fprintf(q.Err, "Wave %d of %d: %s.\n", number, len(waves), phrase.Few(names))
+		for _, row := range q.askAll(ctx, wave) {
 			row.Wave = number
 			stopped = stopped || row.ExitCode != exit.Done
 			rows = append(rows, row)
 		}
 	}
 	return rows
-}
-
-// reachedClusters are the clusters that a command migrates, by their identity. Two contexts of a kubeconfig may reach
-// the same cluster, which must not be migrated twice at the same time (I8). It can be used concurrently.
-type reachedClusters struct {
-	mu    sync.Mutex
-	names map[string]string // by identity
-}
-
-// add returns an error if the cluster of that identity has been added under another name.
-func (r *reachedClusters) add(id, name string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if other, known := r.names[id]; known && other != name {
-		return exit.Try(fmt.Errorf("%s and %s reach the same cluster, which is migrated only once at a time", other, name),
-			"kubectl config get-contexts")
-	}
-	r.names[id] = name
-	return nil
-}
-
-// distinct returns an error, before anything is migrated, if two of the clusters are the same. Clusters that do not
-// answer are left to their wave, in which each one is added to env.reached before anything is written to it.
-func (env *environment) distinct(ctx context.Context, gentle <-chan struct{}, all []*clusters.Cluster) error {
-	ctx, stop := untilInterrupted(ctx, gentle)
-	defer stop()
-	results := fleet.Run(ctx, len(all), fleet.Options{Parallel: clusters.DefaultParallel, Timeout: clusters.DefaultTimeout},
-		func(ctx context.Context, i int) (string, error) {
-			return identity(ctx, env.at(all[i], io.Discard, io.Discard)), nil
-		})
-	for i, r := range results {
-		if r.Value == "" {
-			continue
-		}
-		if err := env.reached.add(r.Value, all[i].Name); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // lineWriter writes whole lines with a prefix, so that lines of several clusters do not mix.

@@ -43,23 +43,23 @@ func simulate(t *testing.T, output render.Format) (rows []render.FleetCluster, o
 	command := &cobra.Command{Use: "check"}
 	root.AddCommand(command)
 	var asked, most atomic.Int64
-	synctest.Test(t, func(t *testing.T) {
-		rows = env.askAll(t.Context(), inquiry{
-			command: command, output: output, options: fleet.Options{Parallel: 10, Timeout: time.Minute},
-			identify: func(_ context.Context, env *environment) string {
-				return strings.TrimSuffix(env.member.Name, "-twin")
-			},
-			ask: func(ctx context.Context, env *environment) (*render.FleetAnswer, error) {
-				most.Store(max(most.Load(), asked.Add(1)))
-				defer asked.Add(-1)
-				return simulatedCheck(ctx, env)
-			},
-		}, all)
-	})
+	q := inquiry{
+		environment: env, command: command, output: output,
+		options: fleet.Options{Parallel: 10, Timeout: time.Minute},
+		identify: func(_ context.Context, env *environment) string {
+			return strings.TrimSuffix(env.member.Name, "-twin")
+		},
+		ask: func(ctx context.Context, env *environment) (*render.FleetAnswer, error) {
+			most.Store(max(most.Load(), asked.Add(1)))
+			defer asked.Add(-1)
+			return simulatedCheck(ctx, env)
+		},
+	}
+	synctest.Test(t, func(t *testing.T) { rows = q.askAll(t.Context(), all) })
 	if most.Load() != 10 {
 		t.Errorf("%d clusters were asked at the same time, want 10", most.Load())
 	}
-	end = env.showFleet(render.Fleet{What: "CLUSTER", Column: "VERDICT", Clusters: rows}, output, exit.WorseVerdict)
+	end = q.show(render.Fleet{What: "CLUSTER", Column: "VERDICT", Clusters: rows}, exit.WorseVerdict)
 	return rows, stdout.String(), stderr.String(), end
 }
 
@@ -189,8 +189,8 @@ func TestAnInterruptedFleetShowsWhatIsKnown(t *testing.T) {
 	env := &environment{Streams: Streams{Out: &strings.Builder{}, Err: &strings.Builder{}}, name: "kube-migrator"}
 	ctx, interrupt := context.WithCancel(t.Context())
 	all := []*clusters.Cluster{{Name: "a"}, {Name: "b"}, {Name: "c"}}
-	rows := env.askAll(ctx, inquiry{
-		command: &cobra.Command{Use: "check"}, output: render.Table, options: fleet.Options{Parallel: 1},
+	q := inquiry{
+		environment: env, command: &cobra.Command{Use: "check"}, output: render.Table, options: fleet.Options{Parallel: 1},
 		identify: func(context.Context, *environment) string { return "" },
 		ask: func(ctx context.Context, env *environment) (*render.FleetAnswer, error) {
 			if env.member.Name == "b" {
@@ -200,7 +200,8 @@ func TestAnInterruptedFleetShowsWhatIsKnown(t *testing.T) {
 			answer := render.CheckAnswer(upgrade.Report{Verdict: upgrade.Safe})
 			return &answer, nil
 		},
-	}, all)
+	}
+	rows := q.askAll(ctx, all)
 	var got []string
 	for _, row := range rows {
 		got = append(got, row.Verdict)
@@ -208,7 +209,7 @@ func TestAnInterruptedFleetShowsWhatIsKnown(t *testing.T) {
 	if diff := cmp.Diff([]string{"Safe", render.FleetInterrupted, render.FleetNotStarted}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	err := env.showFleet(render.Fleet{What: "CLUSTER", Column: "VERDICT", Clusters: rows}, render.Table, exit.WorseVerdict)
+	err := q.show(render.Fleet{What: "CLUSTER", Column: "VERDICT", Clusters: rows}, exit.WorseVerdict)
 	if code := exit.Code(0); !errors.As(err, &code) || int(code) != exit.Interrupted {
 		t.Errorf("%v, want exit code 130", err)
 	}
@@ -219,8 +220,8 @@ func TestContextsThatReachOneClusterSaySo(t *testing.T) {
 	var out strings.Builder
 	env := &environment{Streams: Streams{Out: &out, Err: &strings.Builder{}}, name: "kube-migrator"}
 	all := []*clusters.Cluster{{Name: "prod"}, {Name: "other"}, {Name: "prod-twin"}}
-	rows := env.askAll(t.Context(), inquiry{
-		command: &cobra.Command{Use: "check"}, output: render.Table, options: fleet.Options{Parallel: 3},
+	q := inquiry{
+		environment: env, command: &cobra.Command{Use: "check"}, output: render.Table, options: fleet.Options{Parallel: 3},
 		identify: func(_ context.Context, env *environment) string {
 			return strings.TrimSuffix(env.member.Name, "-twin")
 		},
@@ -228,8 +229,9 @@ func TestContextsThatReachOneClusterSaySo(t *testing.T) {
 			answer := render.CheckAnswer(upgrade.Report{Verdict: upgrade.Safe})
 			return &answer, nil
 		},
-	}, all)
-	if err := env.showFleet(render.Fleet{What: "CLUSTER", Column: "VERDICT", Clusters: rows}, render.Table,
+	}
+	rows := q.askAll(t.Context(), all)
+	if err := q.show(render.Fleet{What: "CLUSTER", Column: "VERDICT", Clusters: rows},
 		exit.WorseVerdict); err != nil {
 		t.Error(err)
 	}

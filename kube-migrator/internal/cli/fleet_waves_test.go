@@ -34,8 +34,9 @@ func TestTheFirstWaveWithAFailureIsTheLast(t *testing.T) {
 	env := &environment{Streams: Streams{Out: &strings.Builder{}, Err: &notes}, name: "kube-migrator"}
 	var asked []string
 	waves := [][]*clusters.Cluster{{{Name: "canary"}}, {{Name: "prod-1"}, {Name: "prod-2"}}, {{Name: "prod-3"}}}
-	rows := env.inWaves(t.Context(), make(chan struct{}), inquiry{
-		command: &cobra.Command{Use: "migrate"}, output: render.Text, live: true, options: fleet.Options{Parallel: 1},
+	q := inquiry{
+		environment: env, command: &cobra.Command{Use: "migrate"}, output: render.Text, live: true,
+		options: fleet.Options{Parallel: 1},
 		ask: func(_ context.Context, env *environment) (*render.FleetAnswer, error) {
 			name := env.member.Name
 			asked = append(asked, name)
@@ -50,7 +51,8 @@ func TestTheFirstWaveWithAFailureIsTheLast(t *testing.T) {
 			}
 			answer := render.MigrateAnswer(&render.Migrations{Resources: []render.Migration{{Outcome: render.Proven}}})
 			return &answer, nil
-		}}, waves)
+		}}
+	rows := q.inWaves(t.Context(), make(chan struct{}), waves)
 	var got []string
 	for _, row := range rows {
 		got = append(got, fmt.Sprintf("%d %s %s %d %s %s", row.Wave, row.Name, row.Verdict, row.ExitCode, row.Left,
@@ -76,13 +78,14 @@ func TestAnInterruptStartsNoFurtherWave(t *testing.T) {
 	t.Parallel()
 	env := &environment{Streams: Streams{Out: &strings.Builder{}, Err: &strings.Builder{}}, name: "kube-migrator"}
 	gentle := make(chan struct{})
-	rows := env.inWaves(t.Context(), gentle, inquiry{
-		command: &cobra.Command{Use: "migrate"}, output: render.Text, options: fleet.Options{Parallel: 1},
+	q := inquiry{
+		environment: env, command: &cobra.Command{Use: "migrate"}, output: render.Text, options: fleet.Options{Parallel: 1},
 		ask: func(context.Context, *environment) (*render.FleetAnswer, error) {
 			close(gentle) // the requests in flight still finish
 			answer := render.MigrateAnswer(&render.Migrations{})
 			return &answer, nil
-		}}, [][]*clusters.Cluster{{{Name: "a"}}, {{Name: "b"}}})
+		}}
+	rows := q.inWaves(t.Context(), gentle, [][]*clusters.Cluster{{{Name: "a"}}, {{Name: "b"}}})
 	if got := rows[0].Verdict + ", " + rows[1].Verdict; got != "NothingToDo, NotStarted" {
 		t.Error(got)
 	}
@@ -105,28 +108,30 @@ func TestAMigrationOf500ClustersStartsNoneAfterTheWaveWithAFailure(t *testing.T)
 	env := &environment{Streams: Streams{Out: &strings.Builder{}, Err: &strings.Builder{}}, name: "kube-migrator"}
 	var asked, most, migrating atomic.Int64
 	var rows []render.FleetCluster
+	q := inquiry{
+		environment: env, command: &cobra.Command{Use: "migrate"}, output: render.Text, live: true,
+		options: fleet.Options{Parallel: 20},
+		ask: func(_ context.Context, env *environment) (*render.FleetAnswer, error) {
+			asked.Add(1)
+			most.Store(max(most.Load(), migrating.Add(1)))
+			defer migrating.Add(-1)
+			time.Sleep(time.Minute)
+			fmt.Fprintln(env.Err, "a note")
+			if env.member.Name == "prod-033" {
+				return nil, errors.New("no answer")
+			}
+			answer := render.MigrateAnswer(&render.Migrations{Resources: []render.Migration{{Outcome: render.Proven}}})
+			return &answer, nil
+		}}
 	synctest.Test(t, func(t *testing.T) {
-		rows = env.inWaves(t.Context(), make(chan struct{}), inquiry{
-			command: &cobra.Command{Use: "migrate"}, output: render.Text, live: true, options: fleet.Options{Parallel: 20},
-			ask: func(_ context.Context, env *environment) (*render.FleetAnswer, error) {
-				asked.Add(1)
-				most.Store(max(most.Load(), migrating.Add(1)))
-				defer migrating.Add(-1)
-				time.Sleep(time.Minute)
-				fmt.Fprintln(env.Err, "a note")
-				if env.member.Name == "prod-033" {
-					return nil, errors.New("no answer")
-				}
-				answer := render.MigrateAnswer(&render.Migrations{Resources: []render.Migration{{Outcome: render.Proven}}})
-				return &answer, nil
-			}}, fleet.Waves(lists, 20))
+		rows = q.inWaves(t.Context(), make(chan struct{}), fleet.Waves(lists, 20))
 	})
 	if asked.Load() != 50 || most.Load() != 20 {
 		t.Errorf("%d clusters were migrated, and %d at the same time, want 50 and 20", asked.Load(), most.Load())
 	}
 	var out strings.Builder
 	env.Out = &out
-	err := env.showFleet(render.Fleet{What: "CLUSTER", Column: "OUTCOME", Clusters: rows}, render.Text, exit.Worse)
+	err := q.show(render.Fleet{What: "CLUSTER", Column: "OUTCOME", Clusters: rows}, exit.Worse)
 	if code := exit.Code(0); !errors.As(err, &code) || int(code) != exit.Error {
 		t.Errorf("%v, want exit code 1, that of the cluster that failed", err)
 	}

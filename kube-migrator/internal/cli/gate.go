@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/internal/shell"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/arg"
@@ -28,9 +27,16 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
+// gateCommand is the command gate and its flags.
+type gateCommand struct {
+	*environment
+	command *cobra.Command
+	options gate.Options
+}
+
 func newGateCommand(env *environment) *cobra.Command {
-	o := gate.Options{}
-	command := &cobra.Command{
+	c := &gateCommand{environment: env}
+	c.command = &cobra.Command{
 		Use:   "gate",
 		Short: "Keep Cluster API from upgrading clusters whose objects the new release cannot decode",
 		Long: `Serve the lifecycle hook BeforeClusterUpgrade of Cluster API's Runtime SDK. Before Cluster API upgrades a Cluster of a
@@ -47,59 +53,55 @@ Cluster API identifies itself with a certificate.`,
   kube-migrator gate --cert-dir /tls --client-ca /client-ca/ca.crt --retry-after 5m`,
 		Args: arg.None,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if o.CertDir == "" {
+			if c.options.CertDir == "" {
 				return arg.Missing(command, "cert-dir")
 			}
-			return env.gate(command, o)
+			return c.run(command.Context())
 		},
 	}
-	flags := command.Flags()
-	flags.StringVar(&o.Address, "bind-address", ":9443", "Where the hook is served")
-	flags.StringVar(&o.CertDir, "cert-dir", "", "Folder with tls.crt and tls.key, reloaded when they change")
-	flags.StringVar(&o.ClientCA, "client-ca", "",
+	flags := c.command.Flags()
+	flags.StringVar(&c.options.Address, "bind-address", ":9443", "Where the hook is served")
+	flags.StringVar(&c.options.CertDir, "cert-dir", "", "Folder with tls.crt and tls.key, reloaded when they change")
+	flags.StringVar(&c.options.ClientCA, "client-ca", "",
 		"File with the authority of the certificates of clients, reloaded when it changes (default: everyone may ask)")
-	arg.Duration(flags, &o.RetryAfter, "retry-after", time.Minute, time.Second,
+	arg.Duration(flags, &c.options.RetryAfter, "retry-after", time.Minute, time.Second,
 		"When Cluster API asks again about an upgrade that is not safe yet")
-	return command
+	return c.command
 }
 
-func (env *environment) gate(command *cobra.Command, o gate.Options) error {
-	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+func (c *gateCommand) run(ctx context.Context) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	q, err := env.connect()
+	q, err := c.connect()
 	if err != nil {
 		return err
 	}
-	o.Management, o.Logger = q.REST, slog.New(slog.NewTextHandler(env.Err, nil))
-	o.Judge = func(ctx context.Context, cluster *rest.Config, release string) (gate.Opinion, error) {
-		return env.opinion(ctx, command, cluster, release)
-	}
-	server, err := gate.New(ctx, o)
+	c.options.Management, c.options.Logger = q.REST, slog.New(slog.NewTextHandler(c.Err, nil))
+	c.options.Judge = c.opinion
+	server, err := gate.New(ctx, c.options)
 	switch {
 	case errors.As(err, new(*net.OpError)):
-		return exit.Usage(command, err) // the address cannot be listened on
+		return exit.Usage(c.command, err) // the address cannot be listened on
 	case err != nil:
-		return exit.Try(err, "ls -l "+shell.Quote(o.CertDir))
+		return exit.Try(err, "ls -l "+shell.Quote(c.options.CertDir))
 	}
-	o.Logger.Info("Serving the gate", "address", server.Addr().String())
+	c.options.Logger.Info("Serving the gate", "address", server.Addr().String())
 	return server.Start(ctx)
 }
 
 // opinion is check --target-version in a cluster, as one sentence.
-func (env *environment) opinion(ctx context.Context, command *cobra.Command, cluster *rest.Config,
-	release string) (gate.Opinion, error) {
-	own := *env
-	own.Err = io.Discard // the notes of check are for users who read its report
-	target, err := own.targetRelease(release)
+func (c *gateCommand) opinion(ctx context.Context, cluster *rest.Config, release string) (gate.Opinion, error) {
+	target, err := targetRelease(c.name, release)
 	if err != nil {
 		return gate.Opinion{Message: exit.OneLine(err).Error()}, nil
 	}
-	client, err := apiserver.NewClient(migrate.WithSharedBackoff(cluster))
+	q, err := c.connectTo(migrate.WithSharedBackoff(cluster))
 	if err != nil {
 		return gate.Opinion{}, err
 	}
-	_, report, err := own.judgeAt(ctx, command, own.records(cluster, client), &checkFlags{},
-		upgrade.Question{Now: time.Now(), Target: target}, nil, nil)
+	q.Notes = io.Discard // the notes of check are for users who read its report
+	g := gathering{Client: q, command: c.command, question: upgrade.Question{Now: time.Now(), Target: target}}
+	report, err := g.judge(ctx)
 	if err != nil {
 		return gate.Opinion{}, err
 	}

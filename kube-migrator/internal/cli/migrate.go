@@ -7,16 +7,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/clusters"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/fleet"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -217,6 +222,83 @@ func (env *environment) migrateAll(ctx context.Context, gentle <-chan struct{}, 
 		return report, exit.Code(code)
 	}
 	return report, nil
+}
+
+// migrateFleet migrates clusters wave by wave, and ends with the first wave in which a cluster was not migrated.
+func (env *environment) migrateFleet(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
+	f *migrateFlags) error {
+	lists, err := f.fleet.Select(command, env.kubeconfig)
+	if err != nil {
+		return err
+	}
+	env.reached = &reachedClusters{names: map[string]string{}}
+	if err := env.distinct(ctx, gentle, slices.Concat(lists...)); err != nil {
+		return err
+	}
+	// This comes first because it sorts the flags, which the clusters of a wave read at the same time.
+	again := (&migration{env: env, command: command, flags: f}).again(f.selection.Arguments()...)
+	q := inquiry{environment: env, command: command, output: f.output, live: true,
+		options: fleet.Options{Parallel: f.waveSize},
+		ask: func(ctx context.Context, env *environment) (*render.FleetAnswer, error) {
+			own := *f
+			report, err := env.migrateAll(ctx, gentle, command, &own)
+			if report == nil {
+				return nil, err
+			}
+			answer := render.MigrateAnswer(report)
+			return &answer, err
+		}}
+	report := render.Fleet{What: "CLUSTER", Column: "OUTCOME"}
+	report.Clusters = q.inWaves(ctx, gentle, fleet.Waves(lists, f.waveSize))
+	var left []string
+	for _, c := range report.Clusters {
+		if c.Verdict == render.FleetNotStarted {
+			left = append(left, c.Name)
+		}
+	}
+	if len(left) > 0 {
+		fmt.Fprintf(env.Err, "Not started: %s. To continue:\n  %s\n", phrase.Few(left), again)
+	}
+	return q.show(report, exit.Worse)
+}
+
+// reachedClusters are the clusters that a command migrates, by their identity. Two contexts of a kubeconfig may reach
+// the same cluster, which must not be migrated twice at the same time (I8). It can be used concurrently.
+type reachedClusters struct {
+	mu    sync.Mutex
+	names map[string]string // by identity
+}
+
+// add returns an error if the cluster of that identity has been added under another name.
+func (r *reachedClusters) add(id, name string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if other, known := r.names[id]; known && other != name {
+		return exit.Try(fmt.Errorf("%s and %s reach the same cluster, which is migrated only once at a time", other, name),
+			"kubectl config get-contexts")
+	}
+	r.names[id] = name
+	return nil
+}
+
+// distinct returns an error, before anything is migrated, if two of the clusters are the same. Clusters that do not
+// answer are left to their wave, in which each one is added to env.reached before anything is written to it.
+func (env *environment) distinct(ctx context.Context, gentle <-chan struct{}, all []*clusters.Cluster) error {
+	ctx, stop := untilInterrupted(ctx, gentle)
+	defer stop()
+	results := fleet.Run(ctx, len(all), fleet.Options{Parallel: clusters.DefaultParallel, Timeout: clusters.DefaultTimeout},
+		func(ctx context.Context, i int) (string, error) {
+			return identity(ctx, env.at(all[i], io.Discard, io.Discard)), nil
+		})
+	for i, r := range results {
+		if r.Value == "" {
+			continue
+		}
+		if err := env.reached.add(r.Value, all[i].Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func interrupted(gentle <-chan struct{}) bool {

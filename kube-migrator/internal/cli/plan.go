@@ -8,11 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
-
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -35,15 +34,19 @@ const (
 	countConcurrency = 4
 )
 
-type planOptions struct {
+// planCommand is the command plan with its arguments and flags.
+type planCommand struct {
+	*environment
+	command *cobra.Command
+	names   []string
 	fleet   clusters.Flags
 	output  render.Format
 	maxRate float64
 }
 
 func newPlanCommand(env *environment) *cobra.Command {
-	options := &planOptions{}
-	command := &cobra.Command{
+	c := &planCommand{environment: env}
+	c.command = &cobra.Command{
 		Use:   "plan [RESOURCE…]",
 		Short: "Show which resources exist, and which need to be migrated",
 		Long: `Show every resource, or the named ones. Those that need a migration come first, then those that may need one, each group
@@ -68,78 +71,79 @@ count only if they are named. 1 is an error.` + fleetHelp,
   kube-migrator plan widgets.demo.example.com -o json
   kube-migrator plan --max-rate 300
   kube-migrator plan --contexts 'prod-*'`,
-		RunE: func(command *cobra.Command, args []string) error { return env.plan(command, args, options) },
+		RunE: func(command *cobra.Command, args []string) error {
+			c.names = args
+			return c.run(command.Context())
+		},
 	}
-	arg.Output(command.Flags(), &options.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
-	arg.Number(command.Flags(), &options.maxRate, "max-rate", 0, arg.Within[float64]{Unit: objectsPerSecond},
+	flags := c.command.Flags()
+	arg.Output(flags, &c.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
+	arg.Number(flags, &c.maxRate, "max-rate", 0, arg.Within[float64]{Unit: objectsPerSecond},
 		fmt.Sprintf("Objects per second to compute durations with (default: %d)", assumedRate))
-	options.fleet.Add(command.Flags())
-	return command
+	c.fleet.Add(flags)
+	return c.command
 }
 
-// plan shows the plan of the cluster, or of every cluster of a fleet.
-func (env *environment) plan(command *cobra.Command, args []string, options *planOptions) error {
-	if err := options.fleet.Check(command); err != nil {
+// run shows the plan of the cluster, or of every cluster of a fleet.
+func (c *planCommand) run(ctx context.Context) error {
+	if err := c.fleet.Check(c.command); err != nil {
 		return err
 	}
-	if options.fleet.Given(command) {
-		return env.overFleet(command, &options.fleet, options.output, "MIGRATION", func(ctx context.Context,
-			env *environment) (*render.FleetAnswer, error) {
-			plan, failures, err := env.planned(ctx, command, args, options)
-			if err != nil {
-				return nil, err
-			}
-			env.skipped(failures)
-			answer := render.PlanAnswer(plan)
-			return &answer, planEnd(plan, len(args) > 0)
-		})
+	if c.fleet.Given(c.command) {
+		q := inquiry{environment: c.environment, command: c.command, output: c.output, ask: c.answer}
+		return q.overFleet(&c.fleet, "MIGRATION")
 	}
-	plan, failures, err := env.planned(command.Context(), command, args, options)
+	plan, failures, err := c.planned(ctx, c.environment)
 	if err != nil {
 		return err
 	}
-	if err := plan.Write(env.Out, options.output); err != nil {
+	if err := plan.Write(c.Out, c.output); err != nil {
 		return err
 	}
-	if options.output == render.Table || options.output == render.Wide {
-		env.skipped(failures)
-		env.planNotes(plan, options)
+	if c.output == render.Table || c.output == render.Wide {
+		showSkipped(c.Err, failures)
+		c.showNotes(plan)
 	}
-	return planEnd(plan, len(args) > 0)
+	return c.end(plan)
 }
 
-// planned gathers the facts of the cluster, and decides.
-func (env *environment) planned(ctx context.Context, command *cobra.Command, args []string,
-	options *planOptions) (render.Plan, []inventory.Failure, error) {
-	config, err := env.config()
+// answer is plan for one cluster of a fleet.
+func (c *planCommand) answer(ctx context.Context, env *environment) (*render.FleetAnswer, error) {
+	plan, failures, err := c.planned(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	showSkipped(env.Err, failures)
+	answer := render.PlanAnswer(plan)
+	return &answer, c.end(plan)
+}
+
+// planned gathers the facts of a cluster, and decides.
+func (c *planCommand) planned(ctx context.Context, env *environment) (render.Plan, []inventory.Failure, error) {
+	q, err := env.connect()
 	if err != nil {
 		return render.Plan{}, nil, err
 	}
-	client, err := apiserver.NewClient(config)
+	inv, err := inventory.Take(ctx, q.REST)
 	if err != nil {
-		return render.Plan{}, nil, err
-	}
-	q := env.records(config, client)
-	inv, err := inventory.Take(ctx, client)
-	if err != nil {
-		return render.Plan{}, nil, exit.Unreachable(config.Host, err)
+		return render.Plan{}, nil, exit.Unreachable(q.Host, err)
 	}
 	resources := inv.Resources
-	if len(args) > 0 {
-		if resources, err = inv.FindAll(args); err != nil {
-			return render.Plan{}, nil, exit.NotFound(env.name, command, err)
+	if len(c.names) > 0 {
+		if resources, err = inv.FindAll(c.names); err != nil {
+			return render.Plan{}, nil, exit.NotFound(q.Program, c.command, err)
 		}
 	}
 	resources = inventory.ByRisk(resources)
-	counts, err := countAll(ctx, client, resources)
+	counts, err := countAll(ctx, q.REST, resources)
 	if err != nil {
 		return render.Plan{}, nil, err
 	}
-	rate := cmp.Or(options.maxRate, assumedRate)
+	rate := cmp.Or(c.maxRate, assumedRate)
 	plan := planOf(q.Recorded(ctx, inv), resources, counts, inv.Failures, rate)
 	for i := range plan.Resources {
 		at := slices.IndexFunc(resources, func(r inventory.Resource) bool { return r.String() == plan.Resources[i].Name })
-		if err := foresee(ctx, client, resources[at], &plan.Resources[i]); err != nil {
+		if err := foresee(ctx, q.REST, resources[at], &plan.Resources[i]); err != nil {
 			return render.Plan{}, nil, err
 		}
 	}
@@ -260,30 +264,30 @@ func plannedResource(r inventory.Resource, counted count, need inventory.Need, r
 	return p
 }
 
-// skipped names the parts of the cluster that could not be read.
-func (env *environment) skipped(failures []inventory.Failure) {
+// showSkipped names the parts of the cluster that could not be read.
+func showSkipped(w io.Writer, failures []inventory.Failure) {
 	for _, failure := range failures {
-		fmt.Fprintf(env.Err, "Skipped: %s\n", strings.Join(strings.Fields(failure.String()), " "))
+		fmt.Fprintf(w, "Skipped: %s\n", strings.Join(strings.Fields(failure.String()), " "))
 	}
 }
 
-// planNotes writes notes about the table.
-func (env *environment) planNotes(plan render.Plan, options *planOptions) {
+// showNotes writes notes about the table.
+func (c *planCommand) showNotes(plan render.Plan) {
 	if slices.ContainsFunc(plan.Resources, func(r render.PlannedResource) bool { return r.DurationSeconds != nil }) {
 		note := "DURATION is at %v objects/s"
-		if options.maxRate == 0 {
+		if c.maxRate == 0 {
 			note += ", an assumption; --max-rate sets it"
 		}
-		fmt.Fprintf(env.Err, note+".\n", plan.ObjectsPerSecond)
+		fmt.Fprintf(c.Err, note+".\n", plan.ObjectsPerSecond)
 	}
-	if n := plan.NotStored(); n > 0 && options.output == render.Table {
-		fmt.Fprintf(env.Err, "%d resources are not stored and are not shown; -o wide shows them.\n", n)
+	if n := plan.NotStored(); n > 0 && c.output == render.Table {
+		fmt.Fprintf(c.Err, "%d resources are not stored and are not shown; -o wide shows them.\n", n)
 	}
 }
 
-// planEnd returns the error that ends the command with the exit code of planExit.
-func planEnd(plan render.Plan, named bool) error {
-	if code := planExit(plan, named); code != exit.Done {
+// end returns the error that ends the command with the exit code of planExit.
+func (c *planCommand) end(plan render.Plan) error {
+	if code := planExit(plan, len(c.names) > 0); code != exit.Done {
 		return exit.Code(code)
 	}
 	return nil

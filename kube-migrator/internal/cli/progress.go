@@ -37,9 +37,19 @@ const (
 	pollDeadline = 10 * time.Second // how long one answer may take
 )
 
+// progressCommand is the command progress and its flags.
+type progressCommand struct {
+	*environment
+	command *cobra.Command
+	output  render.Format
+	watch   bool
+	about   records.Scope
+	fleet   clusters.Flags
+}
+
 func newProgressCommand(env *environment) *cobra.Command {
-	output, watch, about, fleet := render.Format(""), false, records.Scope{}, clusters.Flags{}
-	command := &cobra.Command{
+	c := &progressCommand{environment: env}
+	c.command = &cobra.Command{
 		Use:   "progress [RESOURCE…]",
 		Short: "Show how far the controller in the cluster is, and whether an upgrade is safe now",
 		Long: `Show how far the controller in the cluster is with each resource, or with the named ones, and whether an upgrade is safe now.
@@ -65,57 +75,52 @@ Unknown, was not renewed in time or does not exist, or a part of the cluster cou
   kube-migrator progress -o html > progress.html
   kube-migrator progress --contexts 'prod-*'`,
 		RunE: func(command *cobra.Command, args []string) error {
-			if watch && output != render.Table && output != render.Wide {
-				return exit.Usage(command, fmt.Errorf("--watch and --output=%s cannot be used together", output))
-			}
-			about.Names = args
-			if err := about.Check(command); err != nil {
+			c.about.Names = args
+			if err := c.check(); err != nil {
 				return err
 			}
-			if err := fleet.Check(command, "watch"); err != nil {
-				return err
+			if c.fleet.Given(command) {
+				q := inquiry{environment: env, command: command, output: c.output, ask: c.answer}
+				return q.overFleet(&c.fleet, "VERDICT")
 			}
-			if fleet.Given(command) {
-				return env.overFleet(command, &fleet, output, "VERDICT", func(ctx context.Context,
-					env *environment) (*render.FleetAnswer, error) {
-					return env.progressOnce(ctx, command, about)
-				})
-			}
-			return env.progress(command, about, output, watch)
+			return c.run(command.Context())
 		},
 	}
-	arg.Output(command.Flags(), &output, render.Table, render.Wide, render.JSON, render.YAML, render.Name,
-		render.HTML)
-	about.Add(command.Flags())
-	fleet.Add(command.Flags())
-	command.Flags().BoolVarP(&watch, "watch", "w", false, "Continue until every run has succeeded or failed")
-	return command
+	flags := c.command.Flags()
+	arg.Output(flags, &c.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name, render.HTML)
+	c.about.Add(flags)
+	c.fleet.Add(flags)
+	flags.BoolVarP(&c.watch, "watch", "w", false, "Continue until every run has succeeded or failed")
+	return c.command
 }
 
-func (env *environment) progress(command *cobra.Command, about records.Scope, output render.Format, watch bool) error {
-	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	q, err := env.connect()
-	if err != nil {
+// check returns an error for flags that contradict one another. It sends no request.
+func (c *progressCommand) check() error {
+	if c.watch && c.output != render.Table && c.output != render.Wide {
+		return exit.Usage(c.command, fmt.Errorf("--watch and --output=%s cannot be used together", c.output))
+	}
+	if err := c.about.Check(c.command); err != nil {
 		return err
 	}
-	o := &observer{Client: q, command: command, about: about}
-	progress, err := o.look(ctx)
+	return c.fleet.Check(c.command, "watch")
+}
+
+func (c *progressCommand) run(ctx context.Context) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, progress, err := c.look(ctx, c.environment)
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
-	for _, what := range progress.NotLookedAt {
-		fmt.Fprintf(env.Err, "Skipped: %s\n", what)
-	}
 	switch {
-	case output == render.HTML:
-		err = page.Report(env.Out, page.OfProgress(progress, q.Host, nil))
-	case !watch:
-		style, _ := screen.Style(env.outTerminal)
-		err = progress.Write(env.Out, output, style)
+	case c.output == render.HTML:
+		err = page.Report(c.Out, page.OfProgress(progress, o.Host, nil))
+	case !c.watch:
+		style, _ := screen.Style(c.outTerminal)
+		err = progress.Write(c.Out, c.output, style)
 	default:
-		progress, err = o.watch(ctx, progress, &screen.Progress{Out: env.Out,
-			Terminal: env.outTerminal, Format: output})
+		progress, err = o.watch(ctx, progress, &screen.Progress{Out: c.Out,
+			Terminal: c.outTerminal, Format: c.output})
 	}
 	if err != nil {
 		return interruptedOr(ctx, err)
@@ -126,19 +131,11 @@ func (env *environment) progress(command *cobra.Command, about records.Scope, ou
 	return nil
 }
 
-// progressOnce is the progress of one cluster of a fleet.
-func (env *environment) progressOnce(ctx context.Context, command *cobra.Command,
-	about records.Scope) (*render.FleetAnswer, error) {
-	q, err := env.connect()
+// answer is progress for one cluster of a fleet.
+func (c *progressCommand) answer(ctx context.Context, env *environment) (*render.FleetAnswer, error) {
+	_, progress, err := c.look(ctx, env)
 	if err != nil {
 		return nil, err
-	}
-	progress, err := (&observer{Client: q, command: command, about: about}).look(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, what := range progress.NotLookedAt {
-		fmt.Fprintf(env.Err, "Skipped: %s\n", what)
 	}
 	for i := range progress.Resources {
 		progress.Resources[i].Try = env.aimed(progress.Resources[i].Try)
@@ -148,6 +145,23 @@ func (env *environment) progressOnce(ctx context.Context, command *cobra.Command
 		return &answer, exit.Code(code)
 	}
 	return &answer, nil
+}
+
+// look observes a cluster for the first time, and names what could not be read.
+func (c *progressCommand) look(ctx context.Context, env *environment) (*observer, render.Progress, error) {
+	q, err := env.connect()
+	if err != nil {
+		return nil, render.Progress{}, err
+	}
+	o := &observer{Client: q, command: c.command, about: c.about}
+	progress, err := o.look(ctx)
+	if err != nil {
+		return nil, render.Progress{}, err
+	}
+	for _, what := range progress.NotLookedAt {
+		fmt.Fprintf(q.Notes, "Skipped: %s\n", what)
+	}
+	return o, progress, nil
 }
 
 // interruptedOr returns the exit code of an interrupt if that is the reason of the error, otherwise the error.

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +18,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/arg"
@@ -161,7 +160,7 @@ func (env *environment) upgradeCRDs(ctx context.Context, gentle <-chan struct{},
 // readUpgrades reads the CRDs in files. It is an error if a CRD occurs twice, because only the user knows which one to
 // apply.
 func (env *environment) readUpgrades(command *cobra.Command, files []string) ([]*crdupgrade.Upgrade, error) {
-	objects, others, err := env.readCRDs(command, files)
+	objects, others, err := readCRDs(command, env.In, files)
 	if err != nil {
 		return nil, err
 	}
