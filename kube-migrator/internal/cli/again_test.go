@@ -33,7 +33,7 @@ func TestAProposedCommandKeepsWhatMattersAndNoSecrets(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	m := &migration{env: env, command: command}
+	m := &migration{environment: env, command: command}
 	for name, test := range map[string]struct {
 		arguments []string
 		want      string

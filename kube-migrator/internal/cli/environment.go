@@ -46,8 +46,6 @@ type environment struct {
 	// name is the name by which the user called the program: "kube-migrator", or "kubectl migrator" as a plugin.
 	name string
 	connection
-	// reached has the clusters that the members of a fleet migrate; nil without a fleet.
-	reached *reachedClusters
 }
 
 // connect returns a client for the records of the cluster that the flags name.
@@ -65,12 +63,7 @@ func (env *environment) connectTo(config *rest.Config) (*records.Client, error) 
 	if err != nil {
 		return nil, err
 	}
-	return env.records(config, client), nil
-}
-
-// records returns the client for the records of a cluster.
-func (env *environment) records(config *rest.Config, client rest.Interface) *records.Client {
-	return &records.Client{REST: client, Host: config.Host, Program: env.name, Notes: env.Err}
+	return &records.Client{REST: client, Host: config.Host, Program: env.name, Notes: env.Err}, nil
 }
 
 // at returns the environment of a command for one member of a fleet.

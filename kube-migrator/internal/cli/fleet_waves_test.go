@@ -21,7 +21,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/clusters"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/render"
@@ -161,14 +160,14 @@ func TestAClusterThatIsReachedUnderTwoNamesIsMigratedUnderTheFirstOne(t *testing
 	reached := &reachedClusters{names: map[string]string{}}
 	migrate := func(name, id string) error {
 		config := &rest.Config{Host: api.URL, BearerToken: id}
-		client, err := apiserver.NewClient(config)
+		env := &environment{Streams: Streams{Err: io.Discard}, connection: connection{member: &clusters.Cluster{Name: name}}}
+		q, err := env.connectTo(config)
 		if err != nil {
 			t.Fatal(err)
 		}
-		env := &environment{Streams: Streams{Err: io.Discard}, reached: reached,
-			connection: connection{member: &clusters.Cluster{Name: name}}}
-		_, err = env.newMigration(t.Context(), &cobra.Command{}, &migrateFlags{dir: t.TempDir()}, config, client)
-		return err
+		m := &migration{environment: env, command: &cobra.Command{}, dir: t.TempDir(), reached: reached,
+			Client: q, restConfig: config}
+		return m.identify(t.Context())
 	}
 	if err := errors.Join(migrate("prod-1", "a"), migrate("prod-2", "b"), migrate("prod-1", "a")); err != nil {
 		t.Error(err)

@@ -10,7 +10,6 @@ import (
 	"io"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -31,25 +30,21 @@ const (
 	dryRunServer = "server"
 )
 
-// migrateFlags are the flags of migrate.
-type migrateFlags struct {
+// migrateCommand is the command migrate and its flags.
+type migrateCommand struct {
+	migration
 	selection records.Selection
 	fleet     clusters.Flags
 	// waveSize is how many clusters of a fleet are migrated at the same time.
 	waveSize int
-	options  migrate.Options
-	// shutdownDelay is agreement.Options.ShutdownDelay.
-	shutdownDelay time.Duration
-	dryRun        string
-	reason        string
-	keep          bool
-	dir           string
-	output        render.Format
+	dryRun   string
+	reason   string
+	output   render.Format
 }
 
 func newMigrateCommand(env *environment) *cobra.Command {
-	f := &migrateFlags{}
-	command := &cobra.Command{
+	c := &migrateCommand{migration: migration{environment: env}}
+	c.command = &cobra.Command{
 		Use:   "migrate [RESOURCE…]",
 		Short: "Rewrite every object of resources in the current storage version, and prove that none is left",
 		Long: `Rewrite every object of the resources in the version in which the API servers store it now, and prove that none is left in
@@ -88,61 +83,62 @@ rewritten, 130 interrupted.`,
   kube-migrator migrate secrets --verify --reason 'key rotation'
   kube-migrator migrate --all --contexts 'canary-*,prod-*' --wave-size 10`,
 		RunE: func(command *cobra.Command, args []string) error {
-			f.selection.Names = args
-			if err := f.check(command); err != nil {
+			c.selection.Names = args
+			if err := c.check(); err != nil {
 				return err
 			}
-			return env.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
-				if f.fleet.Given(command) {
-					return env.migrateFleet(ctx, gentle, command, f)
+			return c.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
+				c.gentle = gentle
+				if c.fleet.Given(command) {
+					return c.runFleet(ctx)
 				}
-				return env.migrate(ctx, gentle, command, f)
+				return c.run(ctx)
 			})
 		},
 	}
-	f.add(command.Flags())
-	return command
+	c.add(c.command.Flags())
+	return c.command
 }
 
-func (f *migrateFlags) add(flags *pflag.FlagSet) {
-	f.selection.Add(flags)
-	f.fleet.AddSelection(flags)
-	arg.Number(flags, &f.waveSize, clusters.WaveSize, 1, arg.Within[int]{Least: 1, Unit: "clusters"},
+func (c *migrateCommand) add(flags *pflag.FlagSet) {
+	c.selection.Add(flags)
+	c.fleet.AddSelection(flags)
+	arg.Number(flags, &c.waveSize, clusters.WaveSize, 1, arg.Within[int]{Least: 1, Unit: "clusters"},
 		"How many of many clusters are migrated at the same time")
-	dryRunVar(flags, &f.dryRun, "show what would be migrated",
+	dryRunVar(flags, &c.dryRun, "show what would be migrated",
 		"send every patch as a dry run, which shows what admission and validation reject")
-	flags.BoolVar(&f.options.Verify, "verify", false, "Add a second pass in which no resourceVersion may change")
-	flags.BoolVar(&f.options.RetryThroughStatus, "retry-through-status", false,
+	flags.BoolVar(&c.options.Verify, "verify", false, "Add a second pass in which no resourceVersion may change")
+	flags.BoolVar(&c.options.RetryThroughStatus, "retry-through-status", false,
 		"Rewrite an object that validation or admission refuses by an empty patch of its status, which most webhooks "+
 			"and policies are not asked about")
-	flags.StringVar(&f.reason, "reason", "", "The reason for the migration; the report repeats it")
-	flags.BoolVar(&f.options.Resume, "resume", false,
+	flags.StringVar(&c.reason, "reason", "", "The reason for the migration; the report repeats it")
+	flags.BoolVar(&c.options.Resume, "resume", false,
 		"Continue from the checkpoint; a resource that is finished in an unchanged epoch costs nothing")
-	f.addSweep(flags)
-	arg.Number(flags, &f.options.PageSize, "page-size", 0, arg.Within[int64]{Unit: "objects"},
+	c.addSweep(flags)
+	arg.Number(flags, &c.options.PageSize, "page-size", 0, arg.Within[int64]{Unit: "objects"},
 		"Objects per page of the list (0: as many as fit into half a MiB, at most 500)")
-	flags.BoolVar(&f.keep, "keep-stored-versions", false, "Do not prune status.storedVersions after the proof")
-	arg.Output(flags, &f.output, render.Text, render.JSON, render.YAML)
+	flags.BoolVar(&c.keep, "keep-stored-versions", false, "Do not prune status.storedVersions after the proof")
+	arg.Output(flags, &c.output, render.Text, render.JSON, render.YAML)
 }
 
 // addSweep adds the flags of every command that sweeps.
-func (f *migrateFlags) addSweep(flags *pflag.FlagSet) {
-	arg.Number(flags, &f.options.MaxObjectsPerSecond, "max-rate", arg.DefaultRate,
+func (m *migration) addSweep(flags *pflag.FlagSet) {
+	arg.Number(flags, &m.options.MaxObjectsPerSecond, "max-rate", arg.DefaultRate,
 		arg.Within[float64]{Unit: objectsPerSecond},
 		"Upper bound of objects per second (0: as many as the API server can take)")
-	arg.Number(flags, &f.options.MaxInFlight, "max-in-flight", arg.DefaultInFlight, arg.Within[int]{Unit: "requests"},
+	arg.Number(flags, &m.options.MaxInFlight, "max-in-flight", arg.DefaultInFlight, arg.Within[int]{Unit: "requests"},
 		"Upper bound of requests in flight (0: 64)")
-	arg.Bandwidth(flags, &f.options.MaxBytesPerSecond,
+	arg.Bandwidth(flags, &m.options.MaxBytesPerSecond,
 		"Upper bound of bytes per second, requests and responses together, such as 500k or 10Mi (0: no bound)")
-	flags.BoolVar(&f.options.SingleAddress, "single-address", false,
+	flags.BoolVar(&m.options.SingleAddress, "single-address", false,
 		"Send every request to the address in the kubeconfig, instead of spreading the patches over all API servers")
-	arg.Delay(flags, &f.options.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, arg.SettleTimeUsage)
-	arg.ShutdownDelay(flags, &f.shutdownDelay)
-	arg.Delay(flags, &f.options.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout,
+	arg.Delay(flags, &m.options.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, arg.SettleTimeUsage)
+	arg.ShutdownDelay(flags, &m.shutdownDelay)
+	arg.Delay(flags, &m.options.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout,
 		"How long to wait for the API servers to agree")
-	arg.Evidence(flags, &f.options.MinEvidence)
-	arg.FieldLoss(flags, &f.options.AcceptFieldLoss)
-	flags.StringVar(&f.dir, "checkpoint-dir", "",
+	arg.Evidence(flags, &m.options.MinEvidence)
+	arg.FieldLoss(flags, &m.options.AcceptFieldLoss)
+	flags.StringVar(&m.dir, "checkpoint-dir", "",
 		"Folder for checkpoints (default: $XDG_STATE_HOME/kube-migrator, else ~/.local/state/kube-migrator)")
 }
 
@@ -156,67 +152,72 @@ func dryRunVar(flags *pflag.FlagSet, into *string, client, server string) {
 }
 
 // check returns an error for flags that contradict one another. It sends no request.
-func (f *migrateFlags) check(command *cobra.Command) error {
-	arg.CompleteShutdownDelay(command, f.options.SettleTime, &f.shutdownDelay)
-	f.options.DryRun = f.dryRun == dryRunServer
-	if err := f.fleet.Check(command); err != nil {
+func (c *migrateCommand) check() error {
+	arg.CompleteShutdownDelay(c.command, c.options.SettleTime, &c.shutdownDelay)
+	c.countOnly, c.options.DryRun = c.dryRun == dryRunClient, c.dryRun == dryRunServer
+	if err := c.fleet.Check(c.command); err != nil {
 		return err
 	}
-	return f.selection.Check(command)
+	return c.selection.Check(c.command)
 }
 
-// migrate migrates the selected resources of the cluster, and shows the report.
-func (env *environment) migrate(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
-	f *migrateFlags) error {
-	report, end := env.migrateAll(ctx, gentle, command, f)
+// run migrates the selected resources of the cluster, and shows the report.
+func (c *migrateCommand) run(ctx context.Context) error {
+	report, end := c.migrateAll(ctx)
 	if report == nil {
 		return end
 	}
-	var err error
-	if f.output == render.Text {
-		err = report.Text(env.Out)
-	} else {
-		err = render.Data(env.Out, f.output, report)
-	}
-	if err != nil {
-		return fmt.Errorf("write report: %w", err)
+	if err := writeReport(c.Out, c.output, report); err != nil {
+		return err
 	}
 	return end
 }
 
+// writeReport writes the report of a command that migrates.
+func writeReport(out io.Writer, output render.Format, report interface{ Text(io.Writer) error }) (err error) {
+	if output == render.Text {
+		err = report.Text(out)
+	} else {
+		err = render.Data(out, output, report)
+	}
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
 // migrateAll migrates the selected resources, one after the other (I8). The report is nil if nothing was started.
-func (env *environment) migrateAll(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
-	f *migrateFlags) (*render.Migrations, error) {
-	run, resources, err := env.prepare(ctx, command, f)
+func (c *migrateCommand) migrateAll(ctx context.Context) (*render.Migrations, error) {
+	_, resources, err := c.prepare(ctx, &c.selection)
 	if err != nil {
 		return nil, err
 	}
-	report := &render.Migrations{Reason: f.reason}
-	if f.dryRun != dryRunNone {
-		report.DryRun = f.dryRun
+	report := &render.Migrations{Reason: c.reason}
+	if c.dryRun != dryRunNone {
+		report.DryRun = c.dryRun
 	}
 	code := exit.Done
 	for _, r := range resources {
-		if interrupted(gentle) {
+		if interrupted(c.gentle) {
 			code = exit.Interrupted
 			break
 		}
-		m, err := run.resource(ctx, gentle, r)
+		m, err := c.migrate(ctx, r)
 		report.Resources = append(report.Resources, m)
 		code = exit.Worse(code, codeOf(err))
 		if len(resources) > 1 {
-			fmt.Fprintln(env.Err, m.Headline())
+			fmt.Fprintln(c.Err, m.Headline())
 		}
 		if code == exit.Interrupted {
 			break
 		}
 		if err != nil && len(resources) == 1 && m.Result.Started.IsZero() {
-			return nil, run.explain(r, err) // nothing was started, so the two lines of an error are enough
+			return nil, c.explain(r, err) // nothing was started, so the two lines of an error are enough
 		}
 	}
 	if left := len(resources) - len(report.Resources); left > 0 {
-		fmt.Fprintf(env.Err, "%d resources were not started. To continue:\n  %s\n", left,
-			run.again(f.selection.Arguments()...))
+		fmt.Fprintf(c.Err, "%d resources were not started. To continue:\n  %s\n", left,
+			c.again(c.selection.Arguments()...))
 	}
 	if code != exit.Done {
 		return report, exit.Code(code)
@@ -224,24 +225,24 @@ func (env *environment) migrateAll(ctx context.Context, gentle <-chan struct{}, 
 	return report, nil
 }
 
-// migrateFleet migrates clusters wave by wave, and ends with the first wave in which a cluster was not migrated.
-func (env *environment) migrateFleet(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
-	f *migrateFlags) error {
-	lists, err := f.fleet.Select(command, env.kubeconfig)
+// runFleet migrates clusters wave by wave, and ends with the first wave in which a cluster was not migrated.
+func (c *migrateCommand) runFleet(ctx context.Context) error {
+	lists, err := c.fleet.Select(c.command, c.kubeconfig)
 	if err != nil {
 		return err
 	}
-	env.reached = &reachedClusters{names: map[string]string{}}
-	if err := env.distinct(ctx, gentle, slices.Concat(lists...)); err != nil {
+	c.reached = &reachedClusters{names: map[string]string{}}
+	if err := c.distinct(ctx, slices.Concat(lists...)); err != nil {
 		return err
 	}
 	// This comes first because it sorts the flags, which the clusters of a wave read at the same time.
-	again := (&migration{env: env, command: command, flags: f}).again(f.selection.Arguments()...)
-	q := inquiry{environment: env, command: command, output: f.output, live: true,
-		options: fleet.Options{Parallel: f.waveSize},
+	again := c.again(c.selection.Arguments()...)
+	q := inquiry{environment: c.environment, command: c.command, output: c.output, live: true,
+		options: fleet.Options{Parallel: c.waveSize},
 		ask: func(ctx context.Context, env *environment) (*render.FleetAnswer, error) {
-			own := *f
-			report, err := env.migrateAll(ctx, gentle, command, &own)
+			own := *c
+			own.environment = env
+			report, err := own.migrateAll(ctx)
 			if report == nil {
 				return nil, err
 			}
@@ -249,17 +250,37 @@ func (env *environment) migrateFleet(ctx context.Context, gentle <-chan struct{}
 			return &answer, err
 		}}
 	report := render.Fleet{What: "CLUSTER", Column: "OUTCOME"}
-	report.Clusters = q.inWaves(ctx, gentle, fleet.Waves(lists, f.waveSize))
+	report.Clusters = q.inWaves(ctx, c.gentle, fleet.Waves(lists, c.waveSize))
 	var left []string
-	for _, c := range report.Clusters {
-		if c.Verdict == render.FleetNotStarted {
-			left = append(left, c.Name)
+	for _, row := range report.Clusters {
+		if row.Verdict == render.FleetNotStarted {
+			left = append(left, row.Name)
 		}
 	}
 	if len(left) > 0 {
-		fmt.Fprintf(env.Err, "Not started: %s. To continue:\n  %s\n", phrase.Few(left), again)
+		fmt.Fprintf(c.Err, "Not started: %s. To continue:\n  %s\n", phrase.Few(left), again)
 	}
 	return q.show(report, exit.Worse)
+}
+
+// distinct returns an error, before anything is migrated, if two of the clusters are the same. Clusters that do not
+// answer are left to their wave, in which each one is added to c.reached before anything is written to it.
+func (c *migrateCommand) distinct(ctx context.Context, all []*clusters.Cluster) error {
+	ctx, stop := untilInterrupted(ctx, c.gentle)
+	defer stop()
+	results := fleet.Run(ctx, len(all), fleet.Options{Parallel: clusters.DefaultParallel, Timeout: clusters.DefaultTimeout},
+		func(ctx context.Context, i int) (string, error) {
+			return identity(ctx, c.at(all[i], io.Discard, io.Discard)), nil
+		})
+	for i, r := range results {
+		if r.Value == "" {
+			continue
+		}
+		if err := c.reached.add(r.Value, all[i].Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // reachedClusters are the clusters that a command migrates, by their identity. Two contexts of a kubeconfig may reach
@@ -278,26 +299,6 @@ func (r *reachedClusters) add(id, name string) error {
 			"kubectl config get-contexts")
 	}
 	r.names[id] = name
-	return nil
-}
-
-// distinct returns an error, before anything is migrated, if two of the clusters are the same. Clusters that do not
-// answer are left to their wave, in which each one is added to env.reached before anything is written to it.
-func (env *environment) distinct(ctx context.Context, gentle <-chan struct{}, all []*clusters.Cluster) error {
-	ctx, stop := untilInterrupted(ctx, gentle)
-	defer stop()
-	results := fleet.Run(ctx, len(all), fleet.Options{Parallel: clusters.DefaultParallel, Timeout: clusters.DefaultTimeout},
-		func(ctx context.Context, i int) (string, error) {
-			return identity(ctx, env.at(all[i], io.Discard, io.Discard)), nil
-		})
-	for i, r := range results {
-		if r.Value == "" {
-			continue
-		}
-		if err := env.reached.add(r.Value, all[i].Name); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

@@ -9,17 +9,21 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/internal/shell"
 	"github.com/kube-migrator/kube-migrator/internal/storedversions"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/checkpoint"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/screen"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/controller/trigger"
@@ -31,85 +35,113 @@ import (
 // errNotPruned says that the migration is proven and storedVersions still contains other versions.
 var errNotPruned = errors.New("storedVersions was not pruned")
 
-// migration contains what the runs for several resources have in common.
+// migration migrates resources of one cluster, for migrate and for the commands that do so as one of their steps.
 type migration struct {
-	env     *environment
+	*environment
 	command *cobra.Command
-	flags   *migrateFlags
-	config  *rest.Config
-	client  rest.Interface
-	servers *agreement.Observer
-	cluster string
-	sweeps  screen.Sweeps
-	// all are the cluster's resources; they are set by prepare.
-	all *inventory.Inventory
+	options migrate.Options
+	// shutdownDelay is agreement.Options.ShutdownDelay.
+	shutdownDelay time.Duration
+	// dir is the folder for checkpoints.
+	dir string
+	// countOnly is --dry-run=client.
+	countOnly bool
+	// keep leaves status.storedVersions as it is.
+	keep bool
+	// gentle is closed when no further request may be started.
+	gentle <-chan struct{}
+	// reached has the clusters that the members of a fleet migrate; nil without a fleet.
+	reached *reachedClusters
+
+	// These describe the cluster; reach and identify set them.
+	*records.Client
+	restConfig *rest.Config
+	servers    *agreement.Observer
+	cluster    string
+	sweeps     screen.Sweeps
 }
 
-// prepare reads the inventory and selects resources.
-func (env *environment) prepare(ctx context.Context, command *cobra.Command,
-	f *migrateFlags) (*migration, []inventory.Resource, error) {
-	config, err := env.config()
-	if err != nil {
+// prepare reads the inventory, which it returns, and selects resources.
+func (m *migration) prepare(ctx context.Context,
+	selection *records.Selection) (*inventory.Inventory, []inventory.Resource, error) {
+	if err := m.reach(); err != nil {
 		return nil, nil, err
 	}
-	client, err := apiserver.NewClient(config)
+	all, err := inventory.Take(ctx, m.REST)
 	if err != nil {
+		return nil, nil, exit.Unreachable(m.Host, err)
+	}
+	resources, left, err := selection.From(all)
+	if err != nil {
+		return nil, nil, exit.NotFound(m.name, m.command, err)
+	}
+	if err := m.identify(ctx); err != nil {
 		return nil, nil, err
 	}
-	all, err := inventory.Take(ctx, client)
-	if err != nil {
-		return nil, nil, exit.Unreachable(config.Host, err)
-	}
-	resources, left, err := f.selection.From(all)
-	if err != nil {
-		return nil, nil, exit.NotFound(env.name, command, err)
-	}
-	m, err := env.newMigration(ctx, command, f, config, client)
-	if err != nil {
+	if resources, err = m.SpareCurrent(ctx, selection, all, resources); err != nil {
 		return nil, nil, err
 	}
-	m.all = all
-	q := env.records(config, client)
-	if resources, err = q.SpareCurrent(ctx, &f.selection, all, resources); err != nil {
-		return nil, nil, err
-	}
-	q.WarnRolledBack(ctx, all, resources)
+	m.WarnRolledBack(ctx, all, resources)
 	for _, failure := range all.Failures {
-		fmt.Fprintf(env.Err, "Skipped: %s\n", failure)
+		fmt.Fprintf(m.Err, "Skipped: %s\n", failure)
 	}
 	for _, r := range left {
 		if r.Problem.Reason != inventory.NotPersisted {
-			fmt.Fprintf(env.Err, "Skipped: %s: %s\n", r.GroupResource, r.Problem.Message)
+			fmt.Fprintf(m.Err, "Skipped: %s: %s\n", r.GroupResource, r.Problem.Message)
 		}
 	}
-	return m, resources, nil
+	return all, resources, nil
 }
 
-// newMigration prepares to migrate resources of a cluster.
-func (env *environment) newMigration(ctx context.Context, command *cobra.Command, f *migrateFlags, config *rest.Config,
-	client rest.Interface) (*migration, error) {
-	cluster, err := clusterID(ctx, client)
-	if err != nil {
-		return nil, exit.Try(fmt.Errorf("tell the cluster from others: %w", err), "kubectl auth can-i get namespaces")
+// reach makes the client for the cluster. It sends no request.
+func (m *migration) reach() (err error) {
+	if m.restConfig, err = m.config(); err != nil {
+		return err
 	}
-	if env.member != nil {
-		if err := env.reached.add(cluster, env.member.Name); err != nil {
-			return nil, err
+	m.Client, err = m.connectTo(m.restConfig)
+	return err
+}
+
+// identify finds out which cluster it is, and prepares to migrate its resources.
+func (m *migration) identify(ctx context.Context) (err error) {
+	if m.cluster, err = clusterID(ctx, m.REST); err != nil {
+		return exit.Try(fmt.Errorf("tell the cluster from others: %w", err), "kubectl auth can-i get namespaces")
+	}
+	if m.reached != nil {
+		if err := m.reached.add(m.cluster, m.member.Name); err != nil {
+			return err
 		}
 	}
-	servers, err := agreement.NewObserver(config, agreement.Options{ShutdownDelay: f.shutdownDelay})
+	m.servers, err = agreement.NewObserver(m.restConfig, agreement.Options{ShutdownDelay: m.shutdownDelay})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	m := &migration{env: env, command: command, flags: f, config: config, client: client,
-		servers: servers, cluster: cluster,
-		sweeps: screen.Sweeps{Out: env.Err, Terminal: env.errTerminal, SettleTime: f.options.SettleTime}}
-	if f.dir == "" {
-		if f.dir, err = checkpoint.StateDir(); err != nil {
-			return nil, exit.Try(err, m.again("--checkpoint-dir=kube-migrator-checkpoints"))
+	m.sweeps = screen.Sweeps{Out: m.Err, Terminal: m.errTerminal, SettleTime: m.options.SettleTime}
+	if m.dir == "" {
+		if m.dir, err = checkpoint.StateDir(); err != nil {
+			return exit.Try(err, m.again("--checkpoint-dir=kube-migrator-checkpoints"))
 		}
 	}
-	return m, nil
+	return nil
+}
+
+// limits returns the bounds of the load, for steps other than the sweep.
+func (m *migration) limits() pace.Limits {
+	return pace.Limits{ObjectsPerSecond: m.options.MaxObjectsPerSecond, InFlight: m.options.MaxInFlight,
+		BytesPerSecond: m.options.MaxBytesPerSecond}
+}
+
+// stopped returns an error once the user wants no further request to be started.
+func (m *migration) stopped() error {
+	if interrupted(m.gentle) {
+		return migrate.ErrStopped
+	}
+	return nil
+}
+
+// migrating reports whether another process of this machine is migrating a resource.
+func (m *migration) migrating(resource schema.GroupResource) (bool, error) {
+	return checkpoint.In(m.dir, m.cluster, resource.String()).Locked()
 }
 
 // clusterID returns the UID of the namespace kube-system: all API servers of a cluster return the same, and no other
@@ -121,17 +153,16 @@ func clusterID(ctx context.Context, client rest.Interface) (string, error) {
 	return string(namespace.UID), err
 }
 
-// resource migrates one resource and reports. The error is the reason for the exit code.
-func (m *migration) resource(ctx context.Context, gentle <-chan struct{},
-	r inventory.Resource) (render.Migration, error) {
+// migrate migrates one resource and reports. The error is the reason for the exit code.
+func (m *migration) migrate(ctx context.Context, r inventory.Resource) (render.Migration, error) {
 	report := render.Migration{Resource: r.GroupResource.String(), StorageVersion: r.Storage()}
 	if r.CRD != nil {
 		report.StoredVersionsBefore = r.CRD.StoredVersions
 	}
-	if m.flags.dryRun == dryRunClient {
+	if m.countOnly {
 		return m.announce(ctx, r, report)
 	}
-	file, err := checkpoint.New(m.flags.dir, m.cluster, report.Resource)
+	file, err := checkpoint.New(m.dir, m.cluster, report.Resource)
 	if err != nil {
 		return m.fail(report, err)
 	}
@@ -144,17 +175,17 @@ func (m *migration) resource(ctx context.Context, gentle <-chan struct{},
 	}
 	defer unlock()
 	servers := m.servers.For(r.Target())
-	options := m.flags.options
+	options := m.options
 	options.Checkpoints = file
 	record, err := m.recordOf(ctx, r, file)
 	if err != nil {
 		return m.fail(report, err)
 	}
-	sweep, err := migrate.New(m.config, r.Target(), servers, options)
+	sweep, err := migrate.New(m.restConfig, r.Target(), servers, options)
 	if err != nil {
 		return m.fail(report, err)
 	}
-	result, err := m.watch(ctx, gentle, report.Resource, sweep)
+	result, err := m.watch(ctx, report.Resource, sweep)
 	report.Result, report.Outcome = result, m.outcome(err)
 	if _, explanation, lookErr := servers.Look(ctx); lookErr == nil && explanation.Evidence == result.Epoch.Evidence {
 		report.Evidence = explanation.String()
@@ -180,11 +211,11 @@ type record struct {
 
 // recordOf reads the StorageState before the run.
 func (m *migration) recordOf(ctx context.Context, r inventory.Resource, file *checkpoint.File) (*record, error) {
-	if m.flags.options.DryRun {
+	if m.options.DryRun {
 		return nil, nil
 	}
-	before := &record{file: file, state: trigger.PrepareByHand(ctx, m.client, r)}
-	if m.flags.options.Resume {
+	before := &record{file: file, state: trigger.PrepareByHand(ctx, m.REST, r)}
+	if m.options.Resume {
 		saved, err := file.Checkpoint()
 		if err != nil {
 			return nil, err
@@ -215,12 +246,12 @@ func (r *record) save(ctx context.Context, report *render.Migration) {
 func (m *migration) announce(ctx context.Context, r inventory.Resource,
 	report render.Migration) (render.Migration, error) {
 	report.Outcome = render.WouldRun
-	objects, err := inventory.Count(ctx, m.client, r)
+	objects, err := inventory.Count(ctx, m.REST, r)
 	if err != nil {
 		return m.fail(report, fmt.Errorf("count %s: %w", report.Resource, err))
 	}
 	report.Result.Total = objects.Count
-	if report.Losses, err = inventory.Outlook(ctx, m.client, r, m.flags.options.AcceptFieldLoss); err != nil {
+	if report.Losses, err = inventory.Outlook(ctx, m.REST, r, m.options.AcceptFieldLoss); err != nil {
 		return m.fail(report, err)
 	}
 	return report, nil
@@ -233,14 +264,13 @@ func (m *migration) fail(report render.Migration, err error) (render.Migration, 
 }
 
 // watch runs the sweep and shows its progress.
-func (m *migration) watch(ctx context.Context, gentle <-chan struct{}, name string,
-	sweep *migrate.Sweep) (migrate.Result, error) {
+func (m *migration) watch(ctx context.Context, name string, sweep *migrate.Sweep) (migrate.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var company sync.WaitGroup
 	company.Go(func() { m.sweeps.Show(ctx, name, sweep) })
 	company.Go(func() {
 		select {
-		case <-gentle:
+		case <-m.gentle:
 			sweep.Stop()
 		case <-ctx.Done():
 		}
@@ -254,11 +284,11 @@ func (m *migration) watch(ctx context.Context, gentle <-chan struct{}, name stri
 
 func (m *migration) outcome(err error) render.Outcome {
 	switch {
-	case err == nil && m.flags.options.DryRun:
+	case err == nil && m.options.DryRun:
 		return render.WouldPass
 	case err == nil:
 		return render.Proven
-	case errors.Is(err, migrate.ErrObjectsFailed) && m.flags.options.DryRun:
+	case errors.Is(err, migrate.ErrObjectsFailed) && m.options.DryRun:
 		return render.WouldReject
 	case errors.Is(err, migrate.ErrObjectsFailed):
 		return render.Incomplete
@@ -275,12 +305,12 @@ func (m *migration) prune(ctx context.Context, r inventory.Resource, report *ren
 	if r.CRD == nil {
 		return nil
 	}
-	if m.flags.keep {
+	if m.keep {
 		report.StoredVersionsKept = "--keep-stored-versions"
 		return nil
 	}
 	epoch := report.Result.Epoch
-	pruned, err := storedversions.Prune(ctx, m.client, storedversions.Proof{
+	pruned, err := storedversions.Prune(ctx, m.REST, storedversions.Proof{
 		Name: r.CRD.Name, UID: epoch.CRDUID, Generation: epoch.CRDGeneration, StorageVersion: r.CRD.StorageVersion,
 	})
 	if err != nil {
@@ -298,7 +328,7 @@ func (m *migration) prune(ctx context.Context, r inventory.Resource, report *ren
 // checkpoint contains.
 func (m *migration) next(report render.Migration, err error) string {
 	switch {
-	case m.flags.dryRun != dryRunNone:
+	case m.countOnly || m.options.DryRun:
 		return ""
 	case errors.Is(err, migrate.ErrNotProven):
 		return m.again(report.Resource, "--resume", "--min-evidence="+
@@ -326,7 +356,14 @@ func (m *migration) look(report render.Migration) string {
 }
 
 // again returns this command line with other arguments.
-func (m *migration) again(arguments ...string) string { return again(m.env, m.command, arguments...) }
+func (m *migration) again(arguments ...string) string {
+	return again(m.environment, m.command, arguments...)
+}
+
+// inEarnest is again without --dry-run.
+func (m *migration) inEarnest(arguments ...string) string {
+	return strings.ReplaceAll(m.again(arguments...), " --dry-run=true", "")
+}
 
 // readiness returns the command that helps if a resource is not ready to be migrated, or that shows what is wrong.
 func (m *migration) readiness(r inventory.Resource, message string) string {
@@ -336,7 +373,7 @@ func (m *migration) readiness(r inventory.Resource, message string) string {
 	stranded := retire.StrandedBy(r.Group, r.CRD.Versions, message)
 	switch {
 	case stranded != "":
-		return m.env.name + " retire " + r.CRD.Name + " --version=" + stranded + " --rescue"
+		return m.name + " retire " + r.CRD.Name + " --version=" + stranded + " --rescue"
 	case strings.Contains(message, "conversion webhook"):
 		return "kubectl get customresourcedefinition " + r.CRD.Name + " -o jsonpath='{.spec.conversion}'"
 	case strings.Contains(message, "/registry/"):

@@ -20,6 +20,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/checkpoint"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/refusal"
@@ -27,18 +28,26 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// retireFlags are the flags of retire, which include the flags of migrate.
-type retireFlags struct {
-	migrate    migrateFlags
+// retirement is the command retire with its flags, and what it knows about the version.
+type retirement struct {
+	migration
 	intent     retire.Intent
 	schemaFrom string
 	dryRun     bool
 	output     render.Format
+
+	// all are the cluster's resources.
+	all      *inventory.Inventory
+	resource inventory.Resource
+	// notes is the file in which this machine records which retirements it has started.
+	notes  *checkpoint.File
+	facts  retire.Facts
+	report *render.Retirement
 }
 
 func newRetireCommand(env *environment) *cobra.Command {
-	f := &retireFlags{}
-	command := &cobra.Command{
+	r := &retirement{migration: migration{environment: env}}
+	r.command = &cobra.Command{
 		Use:   "retire CRD --version VERSION",
 		Short: "Remove an old version of a custom resource from the cluster, safely",
 		Long: `Remove an old version of a custom resource from the cluster. retire checks each step before the next, and the same command
@@ -86,21 +95,21 @@ some objects could not be rewritten or moved, 130 interrupted.`,
   kube-migrator retire widgets.demo.example.com --version v1alpha1 --rescue --schema-from old-crd.yaml`,
 		Args: arg.One("CRD"),
 		RunE: func(command *cobra.Command, args []string) error {
-			f.migrate.selection.Names = args
-			if err := f.check(command); err != nil {
+			if err := r.check(); err != nil {
 				return err
 			}
-			return env.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
-				return env.retire(ctx, gentle, command, f)
+			return r.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
+				r.gentle = gentle
+				return r.run(ctx, args)
 			})
 		},
 	}
-	f.add(command.Flags())
-	return command
+	r.add(r.command.Flags())
+	return r.command
 }
 
-func (f *retireFlags) add(flags *pflag.FlagSet) {
-	q := &f.intent
+func (r *retirement) add(flags *pflag.FlagSet) {
+	q := &r.intent
 	flags.StringVar(&q.Version, "version", "", "The version to retire, such as v1alpha1")
 	flags.BoolVar(&q.Unserve, "unserve", false, "Set served: false for the version")
 	flags.BoolVar(&q.Remove, "remove", false, "Remove the version from spec.versions")
@@ -110,78 +119,65 @@ func (f *retireFlags) add(flags *pflag.FlagSet) {
 		"Move ownerReferences that name the version to the version that stays")
 	flags.BoolVar(&q.LeaveOwners, "leave-owners", false,
 		"Go on where ownerReferences name the version, or cannot be read")
-	flags.StringVar(&f.schemaFrom, "schema-from", "",
+	flags.StringVar(&r.schemaFrom, "schema-from", "",
 		"CustomResourceDefinition with the schema that --rescue gives the version; - is standard input (default: a "+
 			"schema that keeps every field)")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "Show what would be done, and write nothing")
-	f.migrate.addSweep(flags)
-	arg.Output(flags, &f.output, render.Text, render.JSON, render.YAML)
+	flags.BoolVar(&r.dryRun, "dry-run", false, "Show what would be done, and write nothing")
+	r.addSweep(flags)
+	arg.Output(flags, &r.output, render.Text, render.JSON, render.YAML)
 }
 
 // check returns an error for flags that contradict one another. It sends no request.
-func (f *retireFlags) check(command *cobra.Command) error {
-	q := f.intent
-	if q.Version == "" {
-		return arg.Missing(command, "version")
+func (r *retirement) check() error {
+	if r.intent.Version == "" {
+		return arg.Missing(r.command, "version")
 	}
 	for _, other := range []string{"remove", "unserve"} { // a rescue removes the version again, unserved all the time
-		if err := arg.Exclusive(command, "rescue", other); err != nil {
+		if err := arg.Exclusive(r.command, "rescue", other); err != nil {
 			return err
 		}
 	}
-	if err := arg.Needs(command, "schema-from", "rescue"); err != nil {
+	if err := arg.Needs(r.command, "schema-from", "rescue"); err != nil {
 		return err
 	}
-	f.intent.AcceptFieldLoss = f.migrate.options.AcceptFieldLoss
+	r.intent.Program, r.intent.AcceptFieldLoss = r.name, r.options.AcceptFieldLoss
 	// The CRD is pruned in a step of its own. A rescue does not resume from a checkpoint, because the version was
 	// removed on the basis of a wrong proof.
-	f.migrate.dryRun, f.migrate.keep, f.migrate.options.Resume = dryRunNone, true, !q.Rescue
-	return f.migrate.check(command)
+	r.keep, r.options.Resume = true, !r.intent.Rescue
+	arg.CompleteShutdownDelay(r.command, r.options.SettleTime, &r.shutdownDelay)
+	return nil
 }
 
-// retirement is one run of the command.
-type retirement struct {
-	*migration
-	flags    *retireFlags
-	resource inventory.Resource
-	// notes is the file in which this machine records which retirements it has started.
-	notes  *checkpoint.File
-	facts  retire.Facts
-	report *render.Retirement
-}
-
-// retire gathers the facts, decides, carries out the plan, and shows the report.
-func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
-	f *retireFlags) error {
-	f.intent.Program = env.name
-	m, resources, err := env.prepare(ctx, command, &f.migrate)
+// run gathers the facts, decides, carries out the plan, and shows the report. args has the name of the CRD.
+func (r *retirement) run(ctx context.Context, args []string) error {
+	all, resources, err := r.prepare(ctx, &records.Selection{Names: args})
 	if err != nil {
 		return err
 	}
-	r := &retirement{migration: m, flags: f, resource: resources[0]}
+	r.all, r.resource = all, resources[0]
 	if r.resource.CRD == nil {
 		return r.undefined(ctx)
 	}
-	schema, err := env.readSchema(f, r.resource.CRD.Name)
+	schema, err := r.readSchema()
 	if err != nil {
-		return exit.Usage(command, err)
+		return exit.Usage(r.command, err)
 	}
 	unlock, err := r.lock()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := r.gather(ctx, gentle); err != nil {
+	if err := r.gather(ctx); err != nil {
 		return err
 	}
-	plan, err := f.intent.Decide(r.facts)
+	plan, err := r.intent.Decide(r.facts)
 	if err != nil {
-		return r.explain(err)
+		return r.refused(err)
 	}
 	d := r.facts.CRD
 	r.report = &render.Retirement{
-		CRD: d.Metadata.Name, Version: f.intent.Version, StorageVersion: d.StorageVersion(),
-		DryRun: f.dryRun, Steps: plan.Steps, Owners: r.facts.Owners,
+		CRD: d.Metadata.Name, Version: r.intent.Version, StorageVersion: d.StorageVersion(),
+		DryRun: r.dryRun, Steps: plan.Steps, Owners: r.facts.Owners,
 	}
 	if n := r.facts.Dependents; n.Objects > 0 || len(n.Unread) > 0 {
 		r.report.Dependents = &n
@@ -193,9 +189,9 @@ func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, comm
 		return err
 	}
 	code := exit.Done
-	if f.dryRun {
-		r.report.Next = r.command()
-	} else if code, err = r.do(ctx, gentle, plan, schema); err != nil {
+	if r.dryRun {
+		r.report.Next = r.inEarnest(r.facts.CRD.Metadata.Name)
+	} else if code, err = r.do(ctx, plan, schema); err != nil {
 		return err
 	}
 	return r.show(code)
@@ -204,12 +200,12 @@ func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, comm
 // undefined returns why no CRD was found.
 func (r *retirement) undefined(ctx context.Context) error {
 	name := crd.Name(r.resource.GroupResource)
-	_, err := crd.Get(ctx, r.client, name)
+	_, err := crd.Get(ctx, r.REST, name)
 	if apierrors.IsNotFound(err) {
 		return exit.Try(fmt.Errorf(
 			"%s is not a custom resource: only a version of a CustomResourceDefinition can be retired",
 			r.resource.GroupResource,
-		), r.env.name+" plan")
+		), r.name+" plan")
 	}
 	if err == nil {
 		err = errors.New("retire needs the list of all CRDs")
@@ -221,10 +217,10 @@ func (r *retirement) undefined(ctx context.Context) error {
 // permitted checks all permissions that the plan needs before its first step. A dry run only warns, because another
 // user may carry out the plan.
 func (r *retirement) permitted(ctx context.Context, plan retire.Plan) error {
-	err := access.Ask(ctx, r.client, plan.Permissions(r.facts))
+	err := access.Ask(ctx, r.REST, plan.Permissions(r.facts))
 	switch lacking := (*access.ForbiddenError)(nil); {
-	case errors.As(err, &lacking) && r.flags.dryRun:
-		fmt.Fprintf(r.env.Err, "Warning: this plan would be refused for lack of permissions: %v\n", err)
+	case errors.As(err, &lacking) && r.dryRun:
+		fmt.Fprintf(r.Err, "Warning: this plan would be refused for lack of permissions: %v\n", err)
 		return nil
 	case errors.As(err, &lacking):
 		return exit.Try(err, lacking.Try())
@@ -233,14 +229,9 @@ func (r *retirement) permitted(ctx context.Context, plan retire.Plan) error {
 }
 
 // show writes the report.
-func (r *retirement) show(code int) (err error) {
-	if r.flags.output == render.Text {
-		err = r.report.Text(r.env.Out)
-	} else {
-		err = render.Data(r.env.Out, r.flags.output, r.report)
-	}
-	if err != nil {
-		return fmt.Errorf("write report: %w", err)
+func (r *retirement) show(code int) error {
+	if err := writeReport(r.Out, r.output, r.report); err != nil {
+		return err
 	}
 	if code != exit.Done {
 		return exit.Code(code)
@@ -249,20 +240,18 @@ func (r *retirement) show(code int) (err error) {
 }
 
 // do carries out the plan, and returns the exit code. It returns an error only if nothing was started.
-func (r *retirement) do(ctx context.Context, gentle <-chan struct{}, plan retire.Plan,
-	schema map[string]any) (int, error) {
+func (r *retirement) do(ctx context.Context, plan retire.Plan, schema map[string]any) (int, error) {
 	if err := r.remember(); err != nil {
 		return 0, err
 	}
-	run := r.run(gentle, schema)
-	steps, err := run.Do(ctx, plan)
+	steps, err := r.steps(schema).Do(ctx, plan)
 	r.report.Steps = steps
 	if err == nil {
 		return exit.Done, nil
 	}
 	begun := len(steps) > 0 && steps[0].Name == retire.Restore && steps[0].State == retire.Done
 	if r.report.Migration != nil && r.report.Migration.Result.Started.IsZero() && !begun {
-		return 0, r.migration.explain(r.resource, err) // nothing was started, so the two lines of an error are enough
+		return 0, r.explain(r.resource, err) // nothing was started, so the two lines of an error are enough
 	}
 	r.report.Error, r.report.Next = exit.OneLine(err).Error(), r.next(err)
 	return retireCode(err), nil
@@ -275,9 +264,10 @@ func (r *retirement) next(err error) string {
 	case errors.As(err, &refused):
 		return refused.Try
 	case errors.Is(err, migrate.ErrNotProven) && r.report.Migration != nil:
-		return r.command("--min-evidence=" + strings.ToLower(r.report.Migration.Result.Epoch.Evidence.String()))
+		return r.inEarnest(r.facts.CRD.Metadata.Name,
+			"--min-evidence="+strings.ToLower(r.report.Migration.Result.Epoch.Evidence.String()))
 	}
-	return r.command()
+	return r.inEarnest(r.facts.CRD.Metadata.Name)
 }
 
 // retireCode returns the exit code for the error of a run.
@@ -292,14 +282,8 @@ func retireCode(err error) int {
 	return codeOf(err)
 }
 
-// command returns this command line without --dry-run.
-func (r *retirement) command(arguments ...string) string {
-	again := r.again(append([]string{r.facts.CRD.Metadata.Name}, arguments...)...)
-	return strings.ReplaceAll(again, " --dry-run=true", "")
-}
-
-// explain turns a refusal into the two lines of every error.
-func (r *retirement) explain(err error) error {
+// refused turns a refusal into the two lines of every error.
+func (r *retirement) refused(err error) error {
 	refused := (*refusal.Error)(nil)
 	if !errors.As(err, &refused) {
 		return err
@@ -312,8 +296,8 @@ func (r *retirement) explain(err error) error {
 }
 
 // settle waits until every API server has known a generation of the CRD for the settle time.
-func (r *retirement) settle(ctx context.Context, stopped func() error, generation int64) error {
-	options := r.flags.migrate.options
+func (r *retirement) settle(ctx context.Context, generation int64) error {
+	options := r.options
 	servers := r.servers.For(r.resource.Target())
 	deadline := time.Now().Add(options.AgreementTimeout + options.SettleTime)
 	ticker := time.NewTicker(time.Second)
@@ -337,11 +321,11 @@ func (r *retirement) settle(ctx context.Context, stopped func() error, generatio
 			return fmt.Errorf("%w: they have not all known generation %d of the CRD for %v without a break",
 				migrate.ErrNoAgreement, generation, options.SettleTime)
 		}
-		if err := stopped(); err != nil {
+		if err := r.stopped(); err != nil {
 			return err
 		}
 		if !said {
-			fmt.Fprintf(r.env.Err, "Waiting for requests that started before, at most %v\n",
+			fmt.Fprintf(r.Err, "Waiting for requests that started before, at most %v\n",
 				options.SettleTime)
 			said = true
 		}

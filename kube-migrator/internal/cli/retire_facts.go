@@ -13,13 +13,11 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/manifest"
-	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/internal/pruning"
 	"github.com/kube-migrator/kube-migrator/internal/shell"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/access"
@@ -32,29 +30,29 @@ import (
 )
 
 // readSchema reads the file of --schema-from. It returns nil without the flag.
-func (env *environment) readSchema(f *retireFlags, name string) (map[string]any, error) {
-	if f.schemaFrom == "" {
+func (r *retirement) readSchema() (map[string]any, error) {
+	if r.schemaFrom == "" {
 		return nil, nil //nolint:nilnil // no file and no error
 	}
-	read := func() ([]byte, error) { return os.ReadFile(f.schemaFrom) }
-	if f.schemaFrom == "-" {
-		read = func() ([]byte, error) { return io.ReadAll(env.In) }
+	read := func() ([]byte, error) { return os.ReadFile(r.schemaFrom) }
+	if r.schemaFrom == "-" {
+		read = func() ([]byte, error) { return io.ReadAll(r.In) }
 	}
 	raw, err := read()
 	if err != nil {
 		return nil, fmt.Errorf("read schema: %w", err)
 	}
-	objects, err := manifest.Objects(f.schemaFrom, raw)
+	objects, err := manifest.Objects(r.schemaFrom, raw)
 	if err != nil {
 		return nil, err
 	}
-	err = fmt.Errorf("%s has no CustomResourceDefinition of apiextensions.k8s.io/v1", f.schemaFrom)
+	err = fmt.Errorf("%s has no CustomResourceDefinition of apiextensions.k8s.io/v1", r.schemaFrom)
 	for _, o := range objects {
 		if o.Kind != "CustomResourceDefinition" || o.APIVersion != "apiextensions.k8s.io/v1" {
 			continue
 		}
 		var schema map[string]any
-		if schema, err = retire.SchemaIn(o.JSON, name, f.intent.Version); err == nil {
+		if schema, err = retire.SchemaIn(o.JSON, r.resource.CRD.Name, r.intent.Version); err == nil {
 			return schema, nil
 		}
 		err = fmt.Errorf("%s: %w", o.From, err)
@@ -63,22 +61,21 @@ func (env *environment) readSchema(f *retireFlags, name string) (map[string]any,
 }
 
 // gather reads everything on which the plan depends. It writes nothing.
-func (r *retirement) gather(ctx context.Context, gentle <-chan struct{}) (err error) {
+func (r *retirement) gather(ctx context.Context) (err error) {
 	var schemas *pruning.CRD
-	if r.facts.CRD, schemas, err = crd.GetWithSchemas(ctx, r.client, r.resource.CRD.Name); err != nil {
+	if r.facts.CRD, schemas, err = crd.GetWithSchemas(ctx, r.REST, r.resource.CRD.Name); err != nil {
 		return fmt.Errorf("read CustomResourceDefinition %s: %w", r.resource.CRD.Name, err)
 	}
 	if err := r.recall(); err != nil {
 		return err
 	}
-	if r.facts.Running, err = r.running(ctx, r.resource); err != nil {
+	if r.facts.Running, err = r.running(ctx); err != nil {
 		return err
 	}
-	intent := r.flags.intent
-	r.resource.Endpoint = retire.Endpoint(r.facts.CRD, intent.Version)
-	objects := retire.Objects{Client: r.client, CRD: r.facts.CRD, Endpoint: r.resource.Endpoint,
-		Schemas: schemas, Accepted: intent.AcceptFieldLoss}
-	found, err := objects.Look(ctx, intent.Version)
+	r.resource.Endpoint = retire.Endpoint(r.facts.CRD, r.intent.Version)
+	objects := retire.Objects{Client: r.REST, CRD: r.facts.CRD, Endpoint: r.resource.Endpoint,
+		Schemas: schemas, Accepted: r.intent.AcceptFieldLoss}
+	found, err := objects.Look(ctx, r.intent.Version)
 	switch {
 	case errors.Is(err, retire.ErrUnreadable):
 		r.facts.Unreadable = exit.OneLine(err).Error()
@@ -87,7 +84,7 @@ func (r *retirement) gather(ctx context.Context, gentle <-chan struct{}) (err er
 	default:
 		r.facts.Objects, r.facts.Owners, r.facts.Losses = found.Objects, found.Owners, found.Losses
 	}
-	r.facts.Dependents, err = intent.FindDependents(ctx, r.client, r.facts.CRD, dependents(r.all), stop(gentle))
+	r.facts.Dependents, err = r.intent.FindDependents(ctx, r.REST, r.facts.CRD, dependents(r.all), r.stopped)
 	for _, f := range r.all.Failures {
 		if f.HidesResources() {
 			r.facts.Dependents.Unread = append(r.facts.Dependents.Unread,
@@ -111,16 +108,6 @@ func dependents(all *inventory.Inventory) (resources []retire.Resource) {
 	return resources
 }
 
-// stop returns an error once the user wants no further request to be started.
-func stop(gentle <-chan struct{}) func() error {
-	return func() error {
-		if interrupted(gentle) {
-			return migrate.ErrStopped
-		}
-		return nil
-	}
-}
-
 // unlisted adds the command that helps if the objects cannot be listed.
 func (r *retirement) unlisted(err error) error {
 	if !apierrors.IsForbidden(err) {
@@ -132,24 +119,19 @@ func (r *retirement) unlisted(err error) error {
 	return exit.Try(err, lacking.Try())
 }
 
-// migrating reports whether another process of this machine is migrating a resource.
-func (m *migration) migrating(resource schema.GroupResource) (bool, error) {
-	return checkpoint.In(m.flags.dir, m.cluster, resource.String()).Locked()
-}
-
-// running names the other migrations of a resource that are running.
-func (m *migration) running(ctx context.Context, resource inventory.Resource) (names []string, err error) {
-	switch migrates, err := m.migrating(resource.GroupResource); {
+// running names the other migrations of the resource that are running.
+func (r *retirement) running(ctx context.Context) (names []string, err error) {
+	switch migrates, err := r.migrating(r.resource.GroupResource); {
 	case err != nil:
 		return nil, err
 	case migrates:
 		names = append(names, retire.ThisMachine)
 	}
-	all, err := m.env.records(m.config, m.client).List(ctx)
+	all, err := r.List(ctx)
 	if err != nil && !apierrors.IsForbidden(err) && !errors.Is(err, records.ErrNotInstalled) {
 		return nil, err
 	}
-	for _, request := range records.Matches(all, records.IsAbout(resource)) {
+	for _, request := range records.Matches(all, records.IsAbout(r.resource)) {
 		if records.Holds(&request, v1alpha1.ConditionRunning) {
 			names = append(names, records.MigrationPrefix+request.Name)
 		}
@@ -157,24 +139,21 @@ func (m *migration) running(ctx context.Context, resource inventory.Resource) (n
 	return names, nil
 }
 
-// run returns the execution of the plan.
-func (r *retirement) run(gentle <-chan struct{}, schema map[string]any) *retire.Run {
-	options := r.flags.migrate.options
-	stopped := stop(gentle)
+// steps returns the execution of the plan.
+func (r *retirement) steps(schema map[string]any) *retire.Run {
 	return &retire.Run{
-		Client: r.client, Intent: r.flags.intent, CRD: r.facts.CRD, Schema: schema,
-		Limits: pace.Limits{ObjectsPerSecond: options.MaxObjectsPerSecond, InFlight: options.MaxInFlight,
-			BytesPerSecond: options.MaxBytesPerSecond},
+		Client: r.REST, Intent: r.intent, CRD: r.facts.CRD, Schema: schema,
+		Limits:    r.limits(),
 		Resources: dependents(r.all),
 		Migrate: func(ctx context.Context) (migrate.Epoch, error) {
-			report, err := r.migration.resource(ctx, gentle, r.resource)
+			report, err := r.migrate(ctx, r.resource)
 			report.Next = "" // the command in the report continues this, too
 			r.report.Migration = &report
 			return report.Result.Epoch, err
 		},
-		Settle:  func(ctx context.Context, generation int64) error { return r.settle(ctx, stopped, generation) },
-		Stopped: stopped,
-		Report:  func(s retire.Step) { fmt.Fprintf(r.env.Err, "%s: %s\n", s.Name, s.What) },
+		Settle:  r.settle,
+		Stopped: r.stopped,
+		Report:  func(s retire.Step) { fmt.Fprintf(r.Err, "%s: %s\n", s.Name, s.What) },
 	}
 }
 
@@ -192,19 +171,19 @@ type started struct {
 // whether one does. It creates no file, so it also works on a read-only file system.
 func (r *retirement) lock() (unlock func(), err error) {
 	name := "retire-" + r.resource.GroupResource.String()
-	if r.flags.dryRun {
-		r.notes, unlock = checkpoint.In(r.flags.migrate.dir, r.cluster, name), func() {}
+	if r.dryRun {
+		r.notes, unlock = checkpoint.In(r.dir, r.cluster, name), func() {}
 		var locked bool
 		if locked, err = r.notes.Locked(); locked {
 			err = checkpoint.ErrLocked
 		}
-	} else if r.notes, err = checkpoint.New(r.flags.migrate.dir, r.cluster, name); err == nil {
+	} else if r.notes, err = checkpoint.New(r.dir, r.cluster, name); err == nil {
 		unlock, err = r.notes.Lock()
 	}
 	if errors.Is(err, checkpoint.ErrLocked) {
 		return nil, exit.TryCode(fmt.Errorf("another kube-migrator of this machine is retiring a version of %s",
 			r.resource.GroupResource),
-			r.env.name+" plan "+r.resource.GroupResource.String(), exit.WorkLeft)
+			r.name+" plan "+r.resource.GroupResource.String(), exit.WorkLeft)
 	}
 	return unlock, err
 }
@@ -227,7 +206,7 @@ func (r *retirement) recall() error {
 
 // remember records that the retirement of the version was started.
 func (r *retirement) remember() error {
-	version := r.flags.intent.Version
+	version := r.intent.Version
 	if slices.Contains(r.facts.Attempted, version) {
 		return nil
 	}

@@ -38,10 +38,8 @@ func retiring(t *testing.T, dir string, arguments ...string) *retirement {
 	if err := command.ParseFlags(arguments); err != nil {
 		t.Fatal(err)
 	}
-	flags := &retireFlags{}
-	r := &retirement{migration: &migration{env: env, command: command, flags: &flags.migrate,
-		cluster: "c"}, flags: flags}
-	r.flags.migrate.dir, r.flags.dryRun = dir, slices.Contains(arguments, "--dry-run")
+	r := &retirement{migration: migration{environment: env, command: command, cluster: "c", dir: dir},
+		dryRun: slices.Contains(arguments, "--dry-run")}
 	r.resource.GroupResource, r.resource.CRD = schema.GroupResource{Group: "demo.example.com", Resource: "widgets"},
 		&inventory.CRD{Name: "widgets.demo.example.com"}
 	r.facts.CRD = new(crd.CRD)
@@ -71,7 +69,7 @@ func TestADryRunKeepsNothingOnThisMachine(t *testing.T) {
 	}
 
 	earnest := retiring(t, dir)
-	earnest.flags.intent.Version = "v1"
+	earnest.intent.Version = "v1"
 	unlock, err := earnest.lock()
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +88,7 @@ func TestADryRunKeepsNothingOnThisMachine(t *testing.T) {
 
 func TestAnotherMigrationOfThisMachineIsSeen(t *testing.T) {
 	r := retiring(t, t.TempDir())
-	place, err := checkpoint.New(r.flags.migrate.dir, r.cluster, r.resource.GroupResource.String())
+	place, err := checkpoint.New(r.dir, r.cluster, r.resource.GroupResource.String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/arg"
@@ -32,19 +31,22 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// upgradeCRDFlags are the flags of upgrade-crd, which include the flags of migrate.
-type upgradeCRDFlags struct {
-	migrate migrateFlags
+// crdUpgrade is the command upgrade-crd with its flags, and the upgrades that it carries out.
+type crdUpgrade struct {
+	migration
 	files   []string
 	manager string
 	force   bool
 	dryRun  bool
 	output  render.Format
+
+	all    []*crdupgrade.Upgrade
+	report *render.CRDUpgrades
 }
 
 func newUpgradeCRDCommand(env *environment) *cobra.Command {
-	f := &upgradeCRDFlags{}
-	command := &cobra.Command{
+	u := &crdUpgrade{migration: migration{environment: env}}
+	u.command = &cobra.Command{
 		Use:   "upgrade-crd -f FILE",
 		Short: "Apply a new release of CustomResourceDefinitions, even if it drops stored versions",
 		Long: `Apply the CustomResourceDefinitions of files, as "kubectl apply --server-side" does. The API server rejects a CRD that lacks a
@@ -78,149 +80,121 @@ not agree or the evidence is too weak, 4 some objects could not be rewritten or 
   kustomize build https://github.com/kubernetes-sigs/gateway-api/config/crd | kube-migrator upgrade-crd -f -`,
 		Args: arg.None,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := f.check(command); err != nil {
+			if err := u.check(); err != nil {
 				return err
 			}
-			return env.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
-				return env.upgradeCRDs(ctx, gentle, command, f)
+			return u.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
+				u.gentle = gentle
+				return u.run(ctx)
 			})
 		},
 	}
-	f.add(command.Flags())
-	return command
+	u.add(u.command.Flags())
+	return u.command
 }
 
-func (f *upgradeCRDFlags) add(flags *pflag.FlagSet) {
-	flags.StringSliceVarP(&f.files, "filename", "f", nil,
+func (u *crdUpgrade) add(flags *pflag.FlagSet) {
+	flags.StringSliceVarP(&u.files, "filename", "f", nil,
 		"File or folder with CustomResourceDefinitions; - is standard input")
-	flags.StringVar(&f.manager, "field-manager", crdupgrade.DefaultFieldManager,
+	flags.StringVar(&u.manager, "field-manager", crdupgrade.DefaultFieldManager,
 		"Field manager that owns what is applied")
-	flags.BoolVar(&f.force, "force-conflicts", false, "Take fields from other field managers")
-	flags.BoolVar(&f.dryRun, "dry-run", false,
+	flags.BoolVar(&u.force, "force-conflicts", false, "Take fields from other field managers")
+	flags.BoolVar(&u.dryRun, "dry-run", false,
 		"Show the steps, let the API server check the first write, and change nothing")
-	f.migrate.addSweep(flags)
-	arg.Output(flags, &f.output, render.Text, render.JSON, render.YAML)
+	u.addSweep(flags)
+	arg.Output(flags, &u.output, render.Text, render.JSON, render.YAML)
 }
 
 // check returns an error for flags that contradict one another. It sends no request.
-func (f *upgradeCRDFlags) check(command *cobra.Command) error {
+func (u *crdUpgrade) check() error {
 	switch {
-	case len(f.files) == 0:
-		return arg.Missing(command, "filename")
-	case f.manager == "":
-		return arg.Invalid(command, "field-manager", "", "a name")
+	case len(u.files) == 0:
+		return arg.Missing(u.command, "filename")
+	case u.manager == "":
+		return arg.Invalid(u.command, "field-manager", "", "a name")
 	}
-	// The CRD is pruned in a step of its own, and the files determine the resources.
-	f.migrate.dryRun, f.migrate.keep, f.migrate.options.Resume, f.migrate.selection.All = dryRunNone, true, true, true
-	return f.migrate.check(command)
+	u.keep, u.options.Resume = true, true // the CRD is pruned in a step of its own
+	arg.CompleteShutdownDelay(u.command, u.options.SettleTime, &u.shutdownDelay)
+	return nil
 }
 
-// crdUpgrade is one run of the command.
-type crdUpgrade struct {
-	*migration
-	flags  *upgradeCRDFlags
-	all    []*crdupgrade.Upgrade
-	report *render.CRDUpgrades
-}
-
-// upgradeCRDs reads the files, makes the plans, carries them out, and shows the report.
-func (env *environment) upgradeCRDs(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
-	f *upgradeCRDFlags) error {
-	all, err := env.readUpgrades(command, f.files)
-	if err != nil {
+// run reads the files, makes the plans, carries them out, and shows the report.
+func (u *crdUpgrade) run(ctx context.Context) error {
+	if err := u.read(); err != nil {
 		return err
 	}
-	config, err := env.config()
-	if err != nil {
+	if err := u.reach(); err != nil {
 		return err
 	}
-	client, err := apiserver.NewClient(config)
-	if err != nil {
+	if err := u.identify(ctx); err != nil {
 		return err
 	}
-	m, err := env.newMigration(ctx, command, &f.migrate, config, client)
-	if err != nil {
+	u.report = &render.CRDUpgrades{DryRun: u.dryRun}
+	steps := u.steps()
+	if err := steps.Plan(ctx, u.all); err != nil {
 		return err
 	}
-	u := &crdUpgrade{migration: m, flags: f, all: all, report: &render.CRDUpgrades{DryRun: f.dryRun}}
-	run := u.run(gentle)
-	if err := run.Plan(ctx, all); err != nil {
-		return err
-	}
-	if f.dryRun {
-		for _, one := range all {
-			run.Check(ctx, one)
+	if u.dryRun {
+		for _, one := range u.all {
+			steps.Check(ctx, one)
 		}
 	} else {
-		run.Do(ctx, all)
+		steps.Do(ctx, u.all)
 	}
 	return u.show()
 }
 
-// readUpgrades reads the CRDs in files. It is an error if a CRD occurs twice, because only the user knows which one to
+// read reads the CRDs in the files. It is an error if a CRD occurs twice, because only the user knows which one to
 // apply.
-func (env *environment) readUpgrades(command *cobra.Command, files []string) ([]*crdupgrade.Upgrade, error) {
-	objects, others, err := readCRDs(command, env.In, files)
+func (u *crdUpgrade) read() error {
+	objects, others, err := readCRDs(u.command, u.In, u.files)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if others > 0 {
-		fmt.Fprintf(env.Err, "Skipped: %d objects that are not CustomResourceDefinitions.\n", others)
+		fmt.Fprintf(u.Err, "Skipped: %d objects that are not CustomResourceDefinitions.\n", others)
 	}
-	var all []*crdupgrade.Upgrade
 	for _, object := range objects {
 		next, err := crdupgrade.Parse(object.From, object.JSON)
 		if err != nil {
-			return nil, exit.Usage(command, fmt.Errorf("%s: %w", object.From, err))
+			return exit.Usage(u.command, fmt.Errorf("%s: %w", object.From, err))
 		}
-		same := func(u *crdupgrade.Upgrade) bool { return u.Next.Name() == next.Name() }
-		if i := slices.IndexFunc(all, same); i >= 0 {
-			return nil, exit.Usage(command, fmt.Errorf("%s is in %s and in %s: give one of them", next.Name(),
-				all[i].Next.From, next.From))
+		same := func(other *crdupgrade.Upgrade) bool { return other.Next.Name() == next.Name() }
+		if i := slices.IndexFunc(u.all, same); i >= 0 {
+			return exit.Usage(u.command, fmt.Errorf("%s is in %s and in %s: give one of them", next.Name(),
+				u.all[i].Next.From, next.From))
 		}
-		all = append(all, &crdupgrade.Upgrade{Next: next})
+		u.all = append(u.all, &crdupgrade.Upgrade{Next: next})
 	}
-	return all, nil
+	return nil
 }
 
-// run returns the execution of the plans.
-func (u *crdUpgrade) run(gentle <-chan struct{}) *crdupgrade.Run {
-	options := u.flags.migrate.options
-	stopped := func() error {
-		if interrupted(gentle) {
-			return migrate.ErrStopped
-		}
-		return nil
-	}
+// steps returns the execution of the plans.
+func (u *crdUpgrade) steps() *crdupgrade.Run {
 	return &crdupgrade.Run{
-		Applier: crdupgrade.Applier{Client: u.client, FieldManager: u.flags.manager, Force: u.flags.force},
-		Intent:  crdupgrade.Intent{Program: u.env.name, Again: u.again(), AcceptFieldLoss: options.AcceptFieldLoss},
-		Limits: pace.Limits{ObjectsPerSecond: options.MaxObjectsPerSecond, InFlight: options.MaxInFlight,
-			BytesPerSecond: options.MaxBytesPerSecond},
-		Stopped: stopped,
+		Applier: crdupgrade.Applier{Client: u.REST, FieldManager: u.manager, Force: u.force},
+		Intent: crdupgrade.Intent{Program: u.name, Again: u.inEarnest(),
+			AcceptFieldLoss: u.options.AcceptFieldLoss},
+		Limits:  u.limits(),
+		Stopped: u.stopped,
 		Migrate: func(ctx context.Context, live *crdupgrade.CRD) (migrate.Epoch, error) {
 			r := resourceOfCRD(live)
-			if err := u.alone(ctx, stopped, r); err != nil {
+			if err := u.alone(ctx, r); err != nil {
 				return migrate.Epoch{}, err
 			}
-			report, err := u.migration.resource(ctx, gentle, r)
+			report, err := u.migrate(ctx, r)
 			report.Next = "" // the command in the report continues this, too
 			u.report.Add(live.Name(), report)
 			return report.Result.Epoch, err
 		},
 		Report: func(name string, s crdupgrade.Step) {
-			if u.flags.output == render.Text {
-				fmt.Fprint(u.env.Out, render.CRDStep(name, s))
+			if u.output == render.Text {
+				fmt.Fprint(u.Out, render.CRDStep(name, s))
 			} else {
-				fmt.Fprint(u.env.Err, render.CRDStep(name, s))
+				fmt.Fprint(u.Err, render.CRDStep(name, s))
 			}
 		},
 	}
-}
-
-// again returns this command line without --dry-run.
-func (u *crdUpgrade) again() string {
-	return strings.ReplaceAll(u.migration.again(), " --dry-run=true", "")
 }
 
 // resourceOfCRD returns the resource of a CRD as the inventory shows it when the API server serves it.
@@ -244,7 +218,7 @@ const noticed = 10 * time.Second
 
 // alone waits while the controller of an installation migrates the resource or is about to (I8). The controller notices
 // every change of a CRD.
-func (u *crdUpgrade) alone(ctx context.Context, stopped func() error, r inventory.Resource) error {
+func (u *crdUpgrade) alone(ctx context.Context, r inventory.Resource) error {
 	switch migrates, err := u.migrating(r.GroupResource); {
 	case err != nil:
 		return err
@@ -268,10 +242,10 @@ func (u *crdUpgrade) alone(ctx context.Context, stopped func() error, r inventor
 			return nil
 		}
 		if len(names) > 0 && !announced {
-			fmt.Fprintf(u.env.Err, "Waiting for %s\n", strings.Join(names, ", "))
+			fmt.Fprintf(u.Err, "Waiting for %s\n", strings.Join(names, ", "))
 			announced = true
 		}
-		if err := stopped(); err != nil {
+		if err := u.stopped(); err != nil {
 			return err
 		}
 		if pace.Sleep(ctx, time.Second) != nil {
@@ -282,13 +256,12 @@ func (u *crdUpgrade) alone(ctx context.Context, stopped func() error, r inventor
 
 // recorded reports whether a controller keeps a StorageState of the resource.
 func (u *crdUpgrade) recorded(ctx context.Context, r inventory.Resource) (bool, error) {
-	q := u.env.records(u.config, u.client)
 	path, err := apipath.Join(records.StatesPath, r.GroupResource.String())
 	if err != nil {
 		return false, err
 	}
 	var state v1alpha1.StorageState
-	err = q.Send(ctx, q.REST.Get().AbsPath(path), &state)
+	err = u.Send(ctx, u.REST.Get().AbsPath(path), &state)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return false, nil
 	}
@@ -298,7 +271,7 @@ func (u *crdUpgrade) recorded(ctx context.Context, r inventory.Resource) (bool, 
 // wanted returns the names of the unfinished migrations of the resource. It returns none if no migration has been
 // written for so long that perhaps no controller is running.
 func (u *crdUpgrade) wanted(ctx context.Context, r inventory.Resource) (names []string, err error) {
-	all, err := u.env.records(u.config, u.client).List(ctx)
+	all, err := u.List(ctx)
 	if apierrors.IsForbidden(err) || errors.Is(err, records.ErrNotInstalled) {
 		return nil, nil
 	}
@@ -321,20 +294,14 @@ func (u *crdUpgrade) show() error {
 	code := exit.Done
 	for _, one := range u.all {
 		err := one.Err
-		if err == nil && !one.Finished && !u.flags.dryRun {
+		if err == nil && !one.Finished && !u.dryRun {
 			err = migrate.ErrStopped
 		}
 		u.report.Conclude(one, err, u.next(err))
 		code = exit.Worse(code, upgradeCRDCode(err))
 	}
-	var err error
-	if u.flags.output == render.Text {
-		err = u.report.Text(u.env.Out)
-	} else {
-		err = render.Data(u.env.Out, u.flags.output, u.report)
-	}
-	if err != nil {
-		return fmt.Errorf("write report: %w", err)
+	if err := writeReport(u.Out, u.output, u.report); err != nil {
+		return err
 	}
 	if code != exit.Done {
 		return exit.Code(code)
@@ -355,7 +322,7 @@ func (u *crdUpgrade) next(err error) string {
 	case apierrors.IsForbidden(err):
 		return "kubectl auth can-i --list"
 	}
-	return u.again()
+	return u.inEarnest()
 }
 
 // upgradeCRDCode returns the exit code for the error about one CRD.
