@@ -29,6 +29,7 @@ import (
 type editedCopy struct {
 	folder    string
 	workspace *project.Workspace
+	libraries project.Libraries
 	// broken is what did not compile before, and ignored are the files that do not count, since git ignores them.
 	broken  []project.Broken
 	ignored ignoredFiles
@@ -47,7 +48,8 @@ func newCopy(ctx context.Context, l *layout.Layout, all *edits, ignored ignoredF
 	if err != nil {
 		return nil, fmt.Errorf("make copy: %w", err)
 	}
-	copied = &editedCopy{folder: folder, workspace: l.Project.Workspace.In(folder), broken: l.Project.Broken, ignored: ignored,
+	copied = &editedCopy{folder: folder, workspace: l.Project.Workspace.In(folder),
+		libraries: l.Project.Libraries, broken: l.Project.Broken, ignored: ignored,
 		staying: staysWithShared(l), generatedImporters: !l.MovesOnlyImporters() && hasGeneratedImporters(l), crossings: crossings(l)}
 	defer func() {
 		if err != nil {
@@ -82,9 +84,9 @@ func (c *editedCopy) remove() {
 
 // compile type-checks the whole copy. Errors of types become a blocker, unless they were there before.
 func (c *editedCopy) compile(ctx context.Context) (*finding.Finding, error) {
-	after, err := project.LoadWorkspace(progress.With(ctx, func(step string) {
+	after, err := project.LoadCopy(progress.With(ctx, func(step string) {
 		progress.Step(ctx, "trying the plan in a copy: %s", step)
-	}), c.workspace)
+	}), c.workspace, c.libraries)
 	if err != nil {
 		return nil, err
 	}

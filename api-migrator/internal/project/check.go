@@ -21,6 +21,8 @@ import (
 	"sync"
 
 	"golang.org/x/tools/go/packages"
+
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/source"
 )
 
 // checker type-checks the packages of a module. The project's own packages are checked from their source, and so are
@@ -29,6 +31,7 @@ import (
 // the outcome: for a copy of a project, that is most of the work.
 type checker struct {
 	root    string // of the project
+	asked   []*packages.Package
 	fset    *token.FileSet
 	overlay map[string][]byte
 	roots   map[string]bool  // IDs of the packages that are asked for
@@ -38,9 +41,22 @@ type checker struct {
 	parsed  map[string]*parsedFile
 	parseMu sync.Mutex // guards parsed
 
-	exports  map[string]string // files with export data, by the path of their package
-	exportMu sync.Mutex        // guards importer
-	importer types.Importer    // of export data
+	list Lister
+	*libraries
+	exportMu sync.Mutex     // guards importer
+	importer types.Importer // of export data
+}
+
+// Lister is packages.Load, or stands in for it. A package that comes with types is taken as it is.
+type Lister func(config *packages.Config, patterns ...string) ([]*packages.Package, error)
+
+// Libraries are what the go command has compiled of packages that are not the project's own, by the folder of the module
+// that imports them.
+type Libraries map[string]*libraries
+
+type libraries struct {
+	exports map[string]string // files with export data, by the path of their package; empty for one that has none
+	sizes   types.Sizes       // of the compiler
 }
 
 // node is a package on its way.
@@ -56,26 +72,21 @@ type parsedFile struct {
 	err    error
 }
 
-// metadata is what the go command knows of packages without compiling any.
-const metadata = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
-	packages.NeedDeps | packages.NeedModule | packages.NeedForTest | packages.NeedEmbedFiles | packages.NeedTypesSizes
+// metadata is what the go command knows of packages without compiling any. Files that are made with cgo are not among that.
+const metadata = packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps | packages.NeedModule |
+	packages.NeedForTest | packages.NeedEmbedFiles
 
-// load returns the packages below the folder of a configuration, with syntax, types and what does not compile.
-func (p *Project) load(ctx context.Context, config packages.Config) ([]*packages.Package, error) {
-	config.Mode = metadata
-	roots, err := packages.Load(&config, "./...")
+// loadModule returns the packages below the folder of a configuration, with syntax, types and what does not compile.
+func (p *Project) loadModule(ctx context.Context, module Module, config packages.Config) ([]*packages.Package, error) {
+	if p.Libraries[module.Dir] == nil {
+		p.Libraries[module.Dir] = &libraries{exports: map[string]string{}}
+	}
+	c, err := p.newChecker(config, metadata, p.Libraries[module.Dir])
+	if err == nil && c.usesCgo() {
+		c, err = p.newChecker(config, metadata|packages.NeedCompiledGoFiles, p.Libraries[module.Dir])
+	}
 	if err != nil {
 		return nil, err
-	}
-	c := &checker{root: p.Root, fset: p.Fset, overlay: p.overlay, nodes: map[string]*node{},
-		roots: map[string]bool{}, paths: map[string]bool{},
-		parsed: map[string]*parsedFile{}, exports: map[string]string{}}
-	c.importer = importer.ForCompiler(p.Fset, "gc", func(name string) (io.ReadCloser, error) { return os.Open(c.exports[name]) })
-	for _, root := range roots {
-		c.roots[root.ID] = true
-	}
-	for _, root := range roots {
-		c.visit(root)
 	}
 	if err := c.findExports(config); err != nil {
 		return nil, err
@@ -83,7 +94,38 @@ func (p *Project) load(ctx context.Context, config packages.Config) ([]*packages
 	if err := c.check(ctx); err != nil {
 		return nil, err
 	}
-	return roots, nil
+	return c.asked, nil
+}
+
+// newChecker asks the go command for the packages below the folder of a configuration.
+func (p *Project) newChecker(config packages.Config, mode packages.LoadMode, known *libraries) (*checker, error) {
+	config.Mode = mode
+	roots, err := p.list(&config, "./...")
+	if err != nil {
+		return nil, err
+	}
+	// The go command writes the programs that run tests.
+	roots = slices.DeleteFunc(roots, func(root *packages.Package) bool { return strings.HasSuffix(root.PkgPath, ".test") })
+	c := &checker{root: p.Root, fset: p.Fset, overlay: p.overlay, asked: roots, nodes: map[string]*node{},
+		roots: map[string]bool{}, paths: map[string]bool{}, parsed: map[string]*parsedFile{}, list: p.list, libraries: known}
+	c.importer = importer.ForCompiler(p.Fset, "gc", func(name string) (io.ReadCloser, error) { return os.Open(c.exports[name]) })
+	for _, root := range roots {
+		c.roots[root.ID] = true
+	}
+	for _, root := range roots {
+		c.visit(root)
+	}
+	return c, nil
+}
+
+// usesCgo reports whether the compiler sees other files of a package than those that there are.
+func (c *checker) usesCgo() bool {
+	return slices.ContainsFunc(c.order, func(n *node) bool {
+		return n.fromSource && slices.ContainsFunc(n.GoFiles, func(name string) bool {
+			syntax, _ := c.parse(name)
+			return syntax != nil && source.Imports(syntax, "C")
+		})
+	})
 }
 
 // visit adds a package and what it imports, and finds out which ones are checked from their source. packages.Load has taken
@@ -95,6 +137,9 @@ func (c *checker) visit(pkg *packages.Package) *node {
 	}
 	isRoot := c.roots[pkg.ID]
 	n = &node{Package: pkg, done: make(chan struct{}), isRoot: isRoot, fromSource: isRoot || c.isOwn(pkg)}
+	if len(pkg.CompiledGoFiles) == 0 {
+		pkg.CompiledGoFiles = pkg.GoFiles
+	}
 	c.paths[pkg.PkgPath] = true
 	c.nodes[pkg.ID] = n
 	for _, imported := range pkg.Imports {
@@ -119,43 +164,43 @@ func (c *checker) isOwn(pkg *packages.Package) bool {
 }
 
 // findExports has the go command compile what is not in its build cache of the packages that are not checked from their
-// source. What does not compile is checked from its source, too.
+// source. What does not compile is checked from its source, too, with the packages that it imports.
 func (c *checker) findExports(config packages.Config) error {
-	var names []string
-	for _, n := range c.order {
-		if !n.fromSource {
-			continue
-		}
-		for _, imported := range n.Imports {
-			if of := c.nodes[imported.ID]; !of.fromSource && of.PkgPath != "unsafe" && len(of.CompiledGoFiles) > 0 {
-				names = append(names, of.PkgPath)
+	config.Mode, config.Tests = packages.NeedName|packages.NeedExportFile|packages.NeedTypesSizes, false
+	for {
+		var names []string
+		for _, n := range slices.Backward(c.order) {
+			if !n.fromSource {
+				continue
+			}
+			for _, imported := range n.Imports {
+				of := c.nodes[imported.ID]
+				export, known := c.exports[of.PkgPath]
+				switch {
+				case of.fromSource || of.Types != nil || of.PkgPath == "unsafe":
+				case !known && len(of.GoFiles) > 0:
+					names = append(names, of.PkgPath)
+				case export == "":
+					of.fromSource = true
+				}
 			}
 		}
-	}
-	slices.Sort(names)
-	var found []*packages.Package
-	if names = slices.Compact(names); len(names) > 0 {
-		config.Mode, config.Tests = packages.NeedName|packages.NeedExportFile|packages.NeedImports|packages.NeedDeps, false
-		var err error
-		if found, err = packages.Load(&config, names...); err != nil {
+		if len(names) == 0 {
+			return nil
+		}
+		slices.Sort(names)
+		names = slices.Compact(names)
+		found, err := c.list(&config, names...)
+		if err != nil {
 			return err
 		}
-	}
-	packages.Visit(found, nil, func(pkg *packages.Package) {
-		if pkg.ExportFile != "" {
-			c.exports[pkg.PkgPath] = pkg.ExportFile
+		for _, name := range names {
+			c.exports[name] = ""
 		}
-	})
-	for _, n := range slices.Backward(c.order) {
-		if !n.fromSource {
-			continue
-		}
-		for _, imported := range n.Imports {
-			of := c.nodes[imported.ID]
-			of.fromSource = of.fromSource || c.exports[of.PkgPath] == "" && of.PkgPath != "unsafe"
+		for _, pkg := range found {
+			c.exports[pkg.PkgPath], c.sizes = pkg.ExportFile, pkg.TypesSizes
 		}
 	}
-	return nil
 }
 
 // check type-checks the packages, several at a time, each after those that it imports.
@@ -210,7 +255,7 @@ func (c *checker) checkPackage(n *node) {
 	}
 	config := &types.Config{
 		Importer: importerOf(func(name string) (*types.Package, error) { return c.importFor(n, name) }), Error: n.addError,
-		IgnoreFuncBodies: !n.isRoot, Sizes: n.TypesSizes,
+		IgnoreFuncBodies: !n.isRoot, Sizes: c.sizes,
 	}
 	if n.Module != nil && n.Module.GoVersion != "" {
 		config.GoVersion = "go" + n.Module.GoVersion

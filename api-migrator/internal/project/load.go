@@ -42,7 +42,10 @@ type Project struct {
 	Broken []Broken
 	// Ignored are Go files that were not checked: build constraints exclude them, or they use cgo.
 	Ignored []string
-	overlay map[string][]byte // contents by absolute path
+	// Libraries are for a copy of the project, see LoadCopy.
+	Libraries Libraries
+	overlay   map[string][]byte // contents by absolute path
+	list      Lister
 	// manifests are those of the tree, see Manifests.
 	manifests struct {
 		once              sync.Once
@@ -89,26 +92,49 @@ func Load(ctx context.Context, dir string) (*Project, error) {
 
 // LoadWorkspace type-checks all modules of a workspace.
 func LoadWorkspace(ctx context.Context, workspace *Workspace) (*Project, error) {
-	return LoadWith(ctx, workspace, nil)
+	return newProject(workspace).load(ctx)
 }
 
 // LoadWith type-checks all modules of a workspace as if files, by paths relative to its root, were there. What they
 // import need not be vendored yet.
 func LoadWith(ctx context.Context, workspace *Workspace, files map[string][]byte) (*Project, error) {
-	p := &Project{Workspace: workspace, Root: workspace.Root, Module: workspace.Modules[0].Path,
-		Fset: token.NewFileSet(), overlay: map[string][]byte{}}
+	p := newProject(workspace)
 	for name, content := range files {
 		p.overlay[filepath.Join(p.Root, filepath.FromSlash(name))] = content
 	}
+	return p.load(ctx)
+}
+
+// LoadCopy type-checks a workspace that has the modules of another project and requires the same of others: the go
+// command need not find or compile again what that project has taken from it.
+func LoadCopy(ctx context.Context, workspace *Workspace, libraries Libraries) (*Project, error) {
+	p := newProject(workspace)
+	p.Libraries = libraries
+	return p.load(ctx)
+}
+
+// LoadListed type-checks a workspace whose packages list knows. The go command is not started.
+func LoadListed(ctx context.Context, workspace *Workspace, list Lister) (*Project, error) {
+	p := newProject(workspace)
+	p.list = list
+	return p.load(ctx)
+}
+
+func newProject(workspace *Workspace) *Project {
+	return &Project{Workspace: workspace, Root: workspace.Root, Module: workspace.Modules[0].Path,
+		Fset: token.NewFileSet(), Libraries: Libraries{}, overlay: map[string][]byte{}, list: packages.Load}
+}
+
+func (p *Project) load(ctx context.Context) (*Project, error) {
 	var loaded []*packages.Package
-	for _, module := range workspace.Modules {
-		flags := workspace.BuildFlags(module)
-		if len(files) > 0 && workspace.Vendored(module) {
+	for _, module := range p.Workspace.Modules {
+		flags := p.Workspace.BuildFlags(module)
+		if len(p.overlay) > 0 && p.Workspace.Vendored(module) {
 			flags = []string{"-mod=readonly"}
 		}
 		progress.Step(ctx, "loading and type-checking %s", module.Path)
-		found, err := p.load(ctx, packages.Config{
-			Context: ctx, Dir: filepath.Join(p.Root, filepath.FromSlash(module.Dir)), Env: workspace.Env(),
+		found, err := p.loadModule(ctx, module, packages.Config{
+			Context: ctx, Dir: filepath.Join(p.Root, filepath.FromSlash(module.Dir)), Env: p.Workspace.Env(),
 			Fset: p.Fset, Tests: true, Overlay: p.overlay, BuildFlags: flags,
 		})
 		if err != nil {
