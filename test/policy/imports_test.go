@@ -48,6 +48,8 @@ var allowed = map[string][]string{
 	"api-migrator/internal/crd":              {"internal/phrase"},
 	"api-migrator/internal/finding":          nil,
 	"api-migrator/internal/fixture":          {"api-migrator/internal/hint", "api-migrator/internal/tree"},
+	"api-migrator/internal/fixture/decided":  {"api-migrator/internal/crd", "api-migrator/internal/fixture/typed", "api-migrator/internal/layout", "api-migrator/internal/request"},
+	"api-migrator/internal/fixture/typed":    {"api-migrator/internal/fixture", "api-migrator/internal/project"},
 	"api-migrator/internal/git":              {"api-migrator/internal/hint"},
 	"api-migrator/internal/hint":             nil,
 	"api-migrator/internal/layout": {
@@ -88,9 +90,7 @@ var allowed = map[string][]string{
 	"api-migrator/internal/schemagen": {"api-migrator/internal/project"},
 	"api-migrator/internal/source":    nil,
 	"api-migrator/internal/split":     {"api-migrator/internal/project"},
-	"api-migrator/internal/stages": {
-		"api-migrator/internal/crd", "api-migrator/internal/hint", "api-migrator/internal/project",
-	},
+	"api-migrator/internal/stages":    {"api-migrator/internal/crd", "api-migrator/internal/hint", "api-migrator/internal/project"},
 	"api-migrator/internal/transaction": {
 		"api-migrator/internal/git", "api-migrator/internal/hint", "api-migrator/internal/tree", "internal/shell",
 	},
