@@ -31,7 +31,7 @@ func TestFilesThatAreLinksBlockThePlanAndAreNotWrittenThrough(t *testing.T) {
 	}
 	before := fixture.Files(t, elsewhere)
 	blocked := map[string]bool{}
-	for _, blocker := range planned(t, dir, guideRequest).Blockers {
+	for _, blocker := range outlined(t, dir, guideRequest).Plan.Blockers {
 		blocked[blocker.Where] = strings.Contains(blocker.Text, "is a symbolic link")
 	}
 	if !blocked[controller] || !blocked[generated] {
@@ -42,24 +42,12 @@ func TestFilesThatAreLinksBlockThePlanAndAreNotWrittenThrough(t *testing.T) {
 	}
 }
 
-func TestRemovalWithoutASuccessorIsRefused(t *testing.T) {
-	t.Parallel()
-	for want, change := range map[string]func(*request.Request){
-		"importers cannot keep the old names":           func(r *request.Request) { r.Consumers = []string{request.ConsumersNone} },
-		"the old version cannot be the storage version": func(r *request.Request) { r.Storage = request.StorageOld },
-	} {
-		asked := options{request.SharedPackage, request.OldRemove, request.UnexportedInternal}.of(guideRequest)
-		change(&asked)
-		fixture.WantProblem(t, refused(t, asked), want)
-	}
-}
-
 func TestRemovingTheLastKindSaysWhatRemains(t *testing.T) {
 	t.Parallel()
 	asked := options{request.SharedNewest, request.OldRemove, request.UnexportedInternal}.of(guideRequest)
 	asked.Kinds = []string{"CatalogSourceConfig", "OperatorGroup"}
 	text := ""
-	for _, finding := range planned(t, fixture.Repository(t, "guide"), asked).Findings {
+	for _, finding := range outlined(t, fixture.Repository(t, "guide"), asked).Plan.Findings {
 		text += finding.Where + ": " + finding.Text + "\n"
 	}
 	for _, want := range []string{
@@ -82,7 +70,7 @@ func TestAPackageThatIsInTheWayBlocksThePlan(t *testing.T) {
 	want := []string{"api/v1beta2: a package is there already, and declares no kind of cache.example.com/v1beta2. Remove it, " +
 		"and the plan creates the version; if it is something else, move it to another folder first"}
 	var got []string
-	for _, blocker := range planned(t, dir, memcachedRequest).Blockers {
+	for _, blocker := range outlined(t, dir, memcachedRequest).Plan.Blockers {
 		got = append(got, blocker.String())
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

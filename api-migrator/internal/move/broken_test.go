@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture"
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture/typed"
 )
 
 // textsOf are the findings of a plan, by place.
@@ -75,13 +76,13 @@ func TestCodeThatLacksTheCodeOfAPackageIsMigrated(t *testing.T) {
 	fixture.Write(t, dir, map[string]string{".gitignore": "/internal/mocks/store.go\n",
 		"internal/mocks/doc.go": "package mocks\n"})
 	fixture.Commit(t, dir, "with a file that keeps the folder")
-	outcome := migrated(t, dir, memcachedRequest)
+	outcome := outlined(t, dir, memcachedRequest)
 	const want = "imports github.com/test-org/cache-operator/internal/mocks, whose code is not there: "
 	if text := textsOf(outcome.Plan)["internal/store"]; !strings.Contains(text, want) {
 		t.Errorf("the findings are %q, want %q", text, want)
 	}
 	const file = "internal/store/store_test.go"
-	if after := fixture.Read(t, dir, file); !strings.Contains(after, "cachev1beta2.Memcached") {
+	if after := string(outcome.After[file]); !strings.Contains(after, "cachev1beta2.Memcached") {
 		t.Errorf("%s is not rewritten:\n%s", file, after)
 	}
 }
@@ -92,14 +93,14 @@ func TestAnImporterThatLacksAPackageOfOthersBlocksThePlan(t *testing.T) {
 	const file = "internal/legacy/legacy.go"
 	fixture.Write(t, dir, map[string]string{file: strings.Replace(fixture.Read(t, dir, file), "import ",
 		"import _ \"github.com/test-org/cache-operator/api/v1\"\n\nimport ", 1)})
-	blockers := planned(t, dir, memcachedRequest).Blockers
+	blockers := outlined(t, dir, memcachedRequest).Plan.Blockers
 	if len(blockers) != 1 || blockers[0].Where != "internal/legacy" ||
 		!strings.Contains(blockers[0].Text, "could not import example.com/gone ") {
 		t.Errorf("blockers: %v", blockers)
 	}
 	asked := memcachedRequest
 	asked.Consumers = []string{"internal/controller"}
-	left := planned(t, dir, asked)
+	left := outlined(t, dir, asked).Plan
 	const want = "skipped: it does not compile, and goes on using cache.example.com/v1 (--consumers): "
 	if text := textsOf(left)["internal/legacy"]; len(left.Blockers) > 0 || !strings.HasPrefix(text, want) {
 		t.Errorf("if it stays on the old version: blockers %v, findings %q", left.Blockers, text)
@@ -114,7 +115,7 @@ func TestCodeThatTheKindsNeedHasToCompile(t *testing.T) {
 		"api/v1/size.go": "package v1\n\nimport \"github.com/test-org/cache-operator/internal/size\"\n\n" +
 			"var small = size.Small\n",
 	})
-	_, err := Make(t.Context(), dir, memcachedRequest)
+	_, err := examine(t.Context(), typed.Load(t, dir), memcachedRequest)
 	fixture.WantProblem(t, err, "the code does not compile: internal/size/size.go:3:17: undefined: missing")
 }
 
@@ -123,7 +124,7 @@ func TestImportersOfCodeThatDoesNotCompileAreNamed(t *testing.T) {
 	dir := brokenRepository(t)
 	fixture.Write(t, dir, map[string]string{"internal/controller/client.go": "package controller\n\n" +
 		"import \"github.com/test-org/cache-operator/internal/legacy\"\n\nvar _ legacy.Client\n"})
-	plan := planned(t, dir, memcachedRequest)
+	plan := outlined(t, dir, memcachedRequest).Plan
 	const want = "uses github.com/test-org/cache-operator/internal/legacy, which does not compile, so that some types " +
 		"in it are not known"
 	if text := textsOf(plan)["internal/controller"]; len(plan.Blockers) > 0 || !strings.Contains(text, want) {
@@ -141,14 +142,14 @@ func TestIgnoredCodeThatDoesNotCompileIsSkipped(t *testing.T) {
 			"var _ = missing\n",
 	})
 	fixture.Commit(t, dir, "with ignored code")
-	outcome := migrated(t, dir, memcachedRequest)
+	outcome := outlined(t, dir, memcachedRequest)
 	texts := textsOf(outcome.Plan)
 	if !strings.Contains(texts["internal/old"], "skipped: it does not compile, and git ignores it") ||
 		!strings.Contains(texts["internal/controller"], "does not compile because of files that git ignores") {
 		t.Errorf("findings: %v", outcome.Plan.Findings)
 	}
 	const file = "internal/controller/memcached_controller.go"
-	if !strings.Contains(fixture.Read(t, dir, file), "api/v1beta2") {
-		t.Errorf("%s is not rewritten:\n%s", file, fixture.Read(t, dir, file))
+	if !strings.Contains(string(outcome.After[file]), "api/v1beta2") {
+		t.Errorf("%s is not rewritten:\n%s", file, outcome.After[file])
 	}
 }

@@ -19,6 +19,9 @@ import (
 func TestKubebuilderProjectsAreMigratedInEachLayout(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []string{"api", "api/cache", "apis/cache"} {
+		if !compiles && folder != "api" {
+			continue
+		}
 		t.Run(folder, func(t *testing.T) {
 			t.Parallel()
 			dir := fixture.Repository(t, "kubebuilder")
@@ -26,7 +29,7 @@ func TestKubebuilderProjectsAreMigratedInEachLayout(t *testing.T) {
 				moveFolder(t, dir, "api/v1", folder+"/v1")
 			}
 			before := fixture.Files(t, dir)
-			outcome := checkOutcome(t, dir, memcachedRequest)
+			outcome := checkMade(t, dir, memcachedRequest)
 			after := outcome.files(before)
 			want := []string{
 				folder + "/shared/backup_types.go", folder + "/shared/doc.go", folder +

@@ -4,11 +4,8 @@
 package move
 
 import (
-	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +14,6 @@ import (
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture"
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/project"
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/request"
-	"github.com/kube-migrator/kube-migrator/api-migrator/internal/tree"
 )
 
 var memcachedRequest = request.Request{
@@ -79,37 +75,6 @@ func TestAnAPIInAModuleOfItsOwnIsMigratedWithItsUsers(t *testing.T) {
 	}
 }
 
-// Each module is checked with its own Go version and its own versions of what it imports: neither could be built with
-// those of the other one.
-func TestModulesWithOtherVersionsOfWhatTheyImportAreEachCheckedWithTheirOwn(t *testing.T) {
-	t.Parallel()
-	dir, libraries := nested(t), fixture.Folder(t)
-	fixture.Write(t, libraries, map[string]string{
-		"older/go.mod": "module example.com/library\n\ngo 1.24.0\n",
-		"older/all.go": "package library\n\nfunc Both() int { return 1 }\n\nfunc Older() int { return 1 }\n",
-		"newer/go.mod": "module example.com/library\n\ngo 1.26.0\n",
-		"newer/all.go": "package library\n\nfunc Both() int { return 2 }\n\nfunc Newer() int { return 2 }\n",
-	})
-	for folder, version := range map[string]string{"api/": "older", "": "newer"} {
-		fixture.Append(t, dir, folder+"go.mod", "\nrequire example.com/library v0.0.0-00010101000000-000000000000\n\n"+
-			"replace example.com/library => "+filepath.ToSlash(filepath.Join(libraries, version))+"\n")
-	}
-	const needs = "import \"example.com/library\"\n\n"
-	fixture.Write(t, dir, map[string]string{
-		"api/v1/memcached_size.go": "package v1\n\n" + needs + "// Sizes counts.\nfunc (m *Memcached) Sizes() int { return " +
-			"library.Both() }\n",
-		"api/v1/memcached_test.go":    "package v1\n\n" + needs + "var _ = library.Older\n",
-		"internal/controller/size.go": "package controller\n\n" + needs + "var _ = library.Newer\n",
-	})
-	fixture.Commit(t, dir, "with a library in two versions")
-	migrated(t, dir, memcachedRequest)
-	fixture.Run(t, filepath.Join(dir, "api"), "go", "vet", "./...")
-	fixture.Run(t, dir, "go", "vet", "./...")
-	if moved := fixture.Read(t, dir, "api/v1beta2/memcached_size.go"); !strings.Contains(moved, "library.Both()") {
-		t.Errorf("the new version has:\n%s", moved)
-	}
-}
-
 // Code of another module that does not compile, and would have to be rewritten, blocks the plan as it would in the same
 // module: what it does with the kind is not certain.
 func TestAModuleThatUsesANestedAPIBreaksThePlanLikeAnyOtherImporter(t *testing.T) {
@@ -117,7 +82,7 @@ func TestAModuleThatUsesANestedAPIBreaksThePlanLikeAnyOtherImporter(t *testing.T
 	dir := nested(t)
 	fixture.Write(t, dir, map[string]string{"internal/controller/broken.go": "package controller\n\nvar _ = " +
 		"cachev1.Memcached{}\n"})
-	if blockers := planned(t, filepath.Join(dir, "api"), memcachedRequest).Blockers; len(blockers) != 1 ||
+	if blockers := outlined(t, filepath.Join(dir, "api"), memcachedRequest).Plan.Blockers; len(blockers) != 1 ||
 		blockers[0].Where != "internal/controller" || !strings.Contains(blockers[0].Text, "does not compile, so that it is "+
 		"not certain what it does with cache.example.com/v1: internal/controller/broken.go:3:9: undefined: cachev1") {
 		t.Errorf("blockers: %v", blockers)
@@ -148,55 +113,6 @@ func TestAGoWorkOfTheProjectIsUsedAndNoneIsLeftBehind(t *testing.T) {
 	fixture.Run(t, dir, "go", "vet", "./...", "./api/...")
 	if _, err := os.Stat(filepath.Join(dir, "go.work.sum")); err == nil {
 		t.Error("go.work.sum is left behind")
-	}
-}
-
-// belowGOPATH puts a fixture below GOPATH, without go.mod and with its dependencies in vendor.
-func belowGOPATH(t *testing.T, name, importPath string) string {
-	t.Helper()
-	gopath := fixture.Folder(t)
-	dir := filepath.Join(gopath, "src", filepath.FromSlash(importPath))
-	if err := tree.Copy(filepath.Join("..", "testdata", name), dir); err != nil {
-		t.Fatal(err)
-	}
-	fixture.Run(t, dir, "go", "mod", "vendor")
-	for _, name := range []string{"go.mod", "go.sum", "vendor/modules.txt"} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	fixture.Write(t, dir, map[string]string{"Gopkg.toml": "[prune]\n"})
-	fixture.Run(t, dir, "git", "init", "-q")
-	fixture.Commit(t, dir, "before")
-	t.Setenv("GOPATH", gopath)
-	return dir
-}
-
-func TestAProjectWithoutGoModIsMigratedBelowGOPATH(t *testing.T) {
-	dir := belowGOPATH(t, "kubebuilder", "github.com/test-org/cache-operator")
-	checkBelowGOPATH(t, dir, memcachedRequest, "kubebuilder-tree.txt")
-}
-
-// checkBelowGOPATH migrates a project without go.mod and compares the outcome with that of the same project with one.
-func checkBelowGOPATH(t *testing.T, dir string, asked request.Request, goldenName string) {
-	t.Helper()
-	before := fixture.Files(t, dir)
-	migrated(t, filepath.Join(dir, "vendor", ".."), asked)
-	after := fixture.Files(t, dir)
-	t.Setenv("GO111MODULE", "off")
-	fixture.Run(t, dir, "go", "test", "-trimpath", "./...") // builds and vets, too
-	content, err := os.ReadFile(filepath.Join("..", "testdata", "golden", goldenName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var changed strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		if after[name] != before[name] {
-			fmt.Fprintf(&changed, "-- %s --\n%s", name, after[name])
-		}
-	}
-	if diff := cmp.Diff(string(content), changed.String()); diff != "" {
-		t.Errorf("not as with a go.mod (-want +got):\n%s", diff)
 	}
 }
 
@@ -235,6 +151,9 @@ func TestProjectsWithGeneratedClientsAreMigrated(t *testing.T) {
 		"addKnownTypes by hand":   byHand,
 		"addKnownTypes generated": {"zz_generated.register.go": generated},
 	} {
+		if !compiles && register["register.go"] == "" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := clientGen(t, register)

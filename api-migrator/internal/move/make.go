@@ -76,30 +76,46 @@ func compose(ctx context.Context, dir string, asked request.Request) (outcome *O
 	if err != nil {
 		return nil, nil, err
 	}
-	progress.Step(ctx, "deciding where declarations go, and editing")
-	l, report, err := decide(from)
+	l, edits, err := from.changes(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	edits, err := edit(ctx, l)
-	if err != nil {
-		return nil, nil, err
-	}
-	edits.Report.Add(report)
-	edits.Report.Add(from.report)
 	if len(edits.Blockers) == 0 {
 		if copied, err = newCopy(ctx, l, edits, from.ignored); err != nil {
 			return nil, nil, err
 		}
 	}
-	outcome = &Outcome{Plan: newPlan(l, edits), Root: l.Project.Root, Before: map[string][]byte{},
-		After: map[string][]byte{}, steps: map[string]stepKind{}}
-	if err := outcome.fill(l, edits.Changes); err != nil {
+	if outcome, err = newOutcome(l, edits); err != nil {
 		copied.remove()
 		return nil, nil, err
 	}
-	outcome.Plan.Tree = outcome.treeHash(l.Project)
 	return outcome, copied, nil
+}
+
+// changes decides where everything goes, and computes what becomes of each file but for what is generated.
+func (g *gathered) changes(ctx context.Context) (*layout.Layout, *edits, error) {
+	progress.Step(ctx, "deciding where declarations go, and editing")
+	l, report, err := decide(g)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := edit(ctx, l)
+	if err != nil {
+		return nil, nil, err
+	}
+	all.Report.Add(report)
+	all.Report.Add(g.report)
+	return l, all, nil
+}
+
+func newOutcome(l *layout.Layout, edits *edits) (*Outcome, error) {
+	outcome := &Outcome{Plan: newPlan(l, edits), Root: l.Project.Root, Before: map[string][]byte{},
+		After: map[string][]byte{}, steps: map[string]stepKind{}}
+	if err := outcome.fill(l, edits.Changes); err != nil {
+		return nil, err
+	}
+	outcome.Plan.Tree = outcome.treeHash(l.Project)
+	return outcome, nil
 }
 
 // gather reads the project and refuses a request that cannot be meant for it.
@@ -115,6 +131,11 @@ func gather(ctx context.Context, dir string, asked request.Request) (*gathered, 
 	if err != nil {
 		return nil, err
 	}
+	return examine(ctx, p, asked)
+}
+
+// examine refuses a request that cannot be meant for a project, and leaves code out that is not understood.
+func examine(ctx context.Context, p *project.Project, asked request.Request) (*gathered, error) {
 	from, err := check(p, asked)
 	if known := (*hint.Error)(nil); errors.As(err, &known) && len(p.Broken) > 0 {
 		return nil, hint.Errorf(known.Try, "%w (code that does not compile may be the reason: %s)", err, p.Broken[0].First())

@@ -19,7 +19,6 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture"
-	"github.com/kube-migrator/kube-migrator/api-migrator/internal/project"
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/request"
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/split"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
@@ -29,41 +28,32 @@ var guideRequest = request.Request{Kinds: []string{"CatalogSourceConfig"}, From:
 	To: "operators.example.com/v2", Storage: request.StorageNew, Unexported: request.UnexportedInternal,
 	Consumers: []string{request.ConsumersAll}, CRDName: string(crd.Auto)}
 
-func planned(t *testing.T, dir string, asked request.Request) *Plan {
+// made is the outcome of a request that is tried in a copy: the go command finds and compiles what the project imports.
+func made(t *testing.T, dir string, asked request.Request) *Outcome {
 	t.Helper()
+	fixture.NeedsGo(t)
 	outcome, err := Make(t.Context(), dir, asked)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return outcome.Plan
+	return outcome
 }
 
-// guide has values of the guide's project that several tests only read. Loading and planning compile the project, so
-// each is done once.
-var guide struct {
-	loading, planning sync.Once
-	project           *project.Project
-	outcome           *Outcome
-}
-
-// guideProject is the guide's project, loaded from testdata itself: refusals look for manifests in its tree.
-func guideProject(t *testing.T) *project.Project {
+func planned(t *testing.T, dir string, asked request.Request) *Plan {
 	t.Helper()
-	guide.loading.Do(func() {
-		var err error
-		if guide.project, err = project.Load(t.Context(), filepath.Join("..", "testdata", "guide")); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if guide.project == nil {
-		t.Fatal("an earlier test could not load the project")
-	}
-	return guide.project
+	return made(t, dir, asked).Plan
+}
+
+// guide is the outcome of guideRequest, which several tests only read. Planning compiles the project, so it is done once.
+var guide struct {
+	planning sync.Once
+	outcome  *Outcome
 }
 
 // guideOutcome is the outcome of guideRequest for the guide's project, in a tree that may be gone.
 func guideOutcome(t *testing.T) *Outcome {
 	t.Helper()
+	fixture.NeedsGo(t)
 	guide.planning.Do(func() {
 		var err error
 		if guide.outcome, err = Make(t.Context(), fixture.Copy(t, "guide"), guideRequest); err != nil {
@@ -80,10 +70,7 @@ func guideOutcome(t *testing.T) *Outcome {
 // plans; tests that are about what is written need not pay for that.
 func migrated(t *testing.T, dir string, asked request.Request) *Outcome {
 	t.Helper()
-	outcome, err := Make(t.Context(), dir, asked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	outcome := made(t, dir, asked)
 	if len(outcome.Plan.Blockers) > 0 {
 		t.Fatalf("blockers: %v", outcome.Plan.Blockers)
 	}
@@ -160,6 +147,7 @@ func TestApplyingMakesTheTreeThatTheGuideDescribes(t *testing.T) {
 		t.Errorf("removed files (-want +got):\n%s", diff)
 	}
 	checkInvariants(t, dir, before, after)
+	checkProject(t, dir)
 
 	if done, err := Apply(t.Context(), dir, plan, false); err != nil || done {
 		t.Errorf("apply again: %v, %v; want nothing to do", done, err)
@@ -195,7 +183,9 @@ func newIn(before, after map[string]string) []string {
 func checkInvariants(t *testing.T, dir string, before, after map[string]string) {
 	t.Helper()
 	checkManifests(t, dir, before, after)
-	checkProject(t, dir)
+	if compiles {
+		checkProject(t, dir)
+	}
 	if out := fixture.Run(t, dir, "gofmt", "-l", "."); len(out) > 0 {
 		t.Errorf("not formatted: %s", out)
 	}
@@ -255,6 +245,12 @@ func TestThePatchIsWhatApplyDoes(t *testing.T) {
 	if diff := cmp.Diff(outcome.files(before), fixture.Files(t, dir)); diff != "" {
 		t.Errorf("apply and git apply differ:\n%s", diff)
 	}
+}
+
+// checkProject compiles and vets a project and runs its own tests.
+func checkProject(t *testing.T, dir string) {
+	t.Helper()
+	fixture.Run(t, dir, "go", "test", "-vet=all", "./...")
 }
 
 func TestOptionsGiveTreesThatCompileAndKeepWhatTheyShould(t *testing.T) {

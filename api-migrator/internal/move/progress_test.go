@@ -15,6 +15,7 @@ import (
 
 func TestAPlanTellsItsSteps(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	var mu sync.Mutex
 	var got []string
 	ctx := progress.With(t.Context(), func(step string) {

@@ -23,7 +23,7 @@ func TestManifestsOfReleasesAreLeftAloneAndReportedOnce(t *testing.T) {
 		"olm/1.0.0/crd.yaml": crd, "olm/1.0.0/op.clusterserviceversion.yaml": bundle,
 		"olm/1.1.0/crd.yaml": crd, "olm/1.1.0/op.clusterserviceversion.yaml": bundle})
 	fixture.Run(t, dir, "git", "add", ".")
-	p := planned(t, dir, guideRequest)
+	p := outlined(t, dir, guideRequest).Plan
 	var found, changed []string
 	for _, one := range p.Findings {
 		if strings.HasPrefix(one.Where, "releases") || strings.HasPrefix(one.Where, "olm") {

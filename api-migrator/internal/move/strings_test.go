@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture"
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture/typed"
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/request"
 )
 
@@ -64,7 +65,7 @@ func TestStringsAreNotRewrittenForAnotherCRD(t *testing.T) {
 		asked := memcachedRequest
 		asked.Strings = request.StringsRewrite
 		change(&asked)
-		_, err := Make(t.Context(), dir, asked)
+		_, err := examine(t.Context(), typed.Load(t, dir), asked)
 		if err == nil {
 			t.Errorf("%s: no error", name)
 			continue

@@ -107,6 +107,9 @@ func TestAKubebuilderProjectsKindIsMovedToAnotherGroupAndGivenAnotherName(t *tes
 			findings: []string{"the short name mc belongs to Memcached"},
 		},
 	} {
+		if !compiles && test.kind != "" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := kubebuilderFixture(t, test.folder)

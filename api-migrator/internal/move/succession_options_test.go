@@ -19,13 +19,10 @@ func elsewhereWith(to, kind string, o options, asked request.Request) request.Re
 	return asked
 }
 
-// checkSuccession plans a request, and asserts that nothing is lost. That the result compiles is a part of planning.
+// checkSuccession plans a request, and asserts that nothing is lost.
 func checkSuccession(t *testing.T, dir string, asked request.Request) map[string]string {
 	t.Helper()
-	outcome, err := Make(t.Context(), dir, asked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	outcome := outcomeOf(t, dir, asked)
 	for _, blocker := range outcome.Plan.Blockers {
 		t.Errorf("blocked: %s: %s", blocker.Where, blocker.Text)
 	}
@@ -124,7 +121,7 @@ func TestTheStatusIsCopiedWhereOnlyTheManifestHasTheSubresource(t *testing.T) {
 	asked := guideRequest
 	asked.To, asked.ToKind = asked.From, "Catalog"
 	var commands string
-	for _, step := range planned(t, dir, asked).Copy.Steps {
+	for _, step := range outlined(t, dir, asked).Plan.Copy.Steps {
 		commands += strings.Join(step.Commands, "\n")
 	}
 	if !strings.Contains(commands, "--subresource=status") || !strings.Contains(commands, "del(.status)") {

@@ -84,7 +84,7 @@ func TestWebhooksOfTheOldKindStayWhereItsCodeIsCalled(t *testing.T) {
 	asked := memcachedRequest
 	asked.To = "storage.example.com/v1"
 	dir := hooked(t, map[string]string{"second/second.go": strings.Replace(fixture.Archive(t,
-		"testdata/webhooks.txtar")["internal/webhook/setup.go"], "package webhook", "package second", 1)})
+		"../webhook/testdata/webhooks.txtar")["internal/webhook/setup.go"], "package webhook", "package second", 1)})
 	before := fixture.Files(t, dir)
 	asked.Consumers = []string{"internal/...", "cmd/..."}
 	all, after := edited(t, dir, asked)

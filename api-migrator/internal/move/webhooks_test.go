@@ -4,7 +4,6 @@
 package move
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +18,7 @@ import (
 // hooked is a kubebuilder project with webhooks.
 func hooked(t *testing.T, files map[string]string) string {
 	t.Helper()
-	return operator(t, "testdata/webhooks.txtar", files)
+	return operator(t, "../webhook/testdata/webhooks.txtar", files)
 }
 
 // operator is a kubebuilder project with the files of an archive, and more. It needs all of controller-runtime.
@@ -33,7 +32,7 @@ func operator(t *testing.T, archive string, files map[string]string) string {
 	return dir
 }
 
-// edited makes the edits of a request without trying them in a copy, which would compile controller-runtime.
+// edited makes the edits of a request without trying them in a copy.
 func edited(t *testing.T, dir string, asked request.Request) (*edits, map[string]string) {
 	t.Helper()
 	all, err := edit(t.Context(), layoutOn(t, dir, asked))
@@ -106,27 +105,6 @@ func TestWhatSendsToWebhooksFollowsTheCodeThatServesThem(t *testing.T) {
 	wantFinding(t, all, "config/webhook/old.yaml:4", "matchPolicy becomes Equivalent")
 }
 
-func TestAHandlerInAMapIsServedAtThePathThatIsItsKey(t *testing.T) {
-	t.Parallel()
-	const registers = "\tmgr.GetWebhookServer().Register(\"/by-hand\", &admission.Webhook{Handler: &byHand{}})\n"
-	setup := fixture.Archive(t, "testdata/webhooks.txtar")["internal/webhook/setup.go"]
-	if !strings.Contains(setup, registers) {
-		t.Fatalf("the fixture lacks\n%s", registers)
-	}
-	setup = strings.Replace(setup, registers, "\tfor path, handler := range handlers {\n\t\tmgr.GetWebhookServer().Register("+
-		"\"/\"+path, &admission.Webhook{Handler: handler})\n\t}\n", 1) +
-		"\nvar handlers = map[string]admission.Handler{\"by-hand\": &byHand{}}\n"
-	dir := hooked(t, map[string]string{"internal/webhook/setup.go": setup})
-	all, after := edited(t, dir, memcachedRequest)
-	if len(all.Blockers) > 0 {
-		t.Errorf("blocked: %v", all.Blockers)
-	}
-	if manifest := after["config/webhook/old.yaml"]; !strings.Contains(manifest, "path: /by-hand") ||
-		!strings.Contains(manifest, `apiVersions: ["v1beta2"]`) {
-		t.Errorf("the rule does not follow the handler, or its path has changed:\n%s", manifest)
-	}
-}
-
 func TestWebhooksOfTheOldVersionStayWhereItsCodeIsCalled(t *testing.T) {
 	t.Parallel()
 	dir := hooked(t, nil)
@@ -151,54 +129,6 @@ func TestWebhooksOfTheOldVersionStayWhereItsCodeIsCalled(t *testing.T) {
 	}
 	if old := after["config/webhook/old.yaml"]; !strings.Contains(old, `apiVersions: ["v1"] #`) {
 		t.Errorf("requests in the new version would be sent as they are:\n%s", old)
-	}
-}
-
-// What cannot be followed is never left behind without a word.
-func TestWebhooksThatCannotFollowAreBlockers(t *testing.T) {
-	t.Parallel()
-	dir := hooked(t, map[string]string{
-		"config/webhook/both.yaml": "webhooks:\n- clientConfig: {service: {path: /check}}\n  rules:\n" +
-			"  - {apiGroups: [cache.example.com], apiVersions: [v1], resources: [memcacheds, backups]}\n",
-		"config/webhook/wild.yaml": "webhooks:\n- clientConfig: {service: {path: /check}}\n  rules:\n" +
-			"  - {apiGroups: [cache.example.com], apiVersions: [v1], resources: ['*']}\n",
-		"config/default/kustomization.yaml": "patches:\n- patch: |-\n    webhooks:\n    - clientConfig: {service: {path: " +
-			"/mutate-cache-example-com-v1-memcached}}\n      rules:\n      - apiVersions: [v1]\n",
-		"config/webhook/broken.yaml": "a: [\npath: /mutate-cache-example-com-v1-memcached\n",
-		"chart/templates/computed.yaml": "webhooks:\n- clientConfig: {service: {path: /check}}\n  rules:\n" +
-			"  - apiGroups: [cache.example.com]\n    apiVersions: [v1, '{{ .Values.version }}']\n    resources: [memcacheds]\n",
-		"chart/templates/other.yaml": "webhooks:\n- clientConfig: {service: {path: /check}}\n  rules:\n" +
-			"  - apiGroups: [cache.example.com]\n    apiVersions: ['{{ .Values.version }}']\n    resources: [memcacheds]\n",
-		"chart/templates/lines.yaml": "webhooks:\n- clientConfig: {service: {path: /check}}\n  rules:\n" +
-			"  - apiGroups: [cache.example.com]\n    apiVersions:\n    - v1\n    - {{ .Values.version }}\n" +
-			"    resources: [memcacheds]\n",
-		"chart/templates/path.yaml": "webhooks:\n- clientConfig: {service: {path: '{{ .Values.path }}'}}\n  rules:\n" +
-			"  - {apiGroups: [cache.example.com], apiVersions: [v1], resources: [memcacheds]}\n",
-		"config/webhook/rules.yaml": "webhooks:\n- name: mmemcached.kb.io\n  rules:\n" +
-			"  - {apiGroups: [cache.example.com], apiVersions: [v1], resources: [memcacheds]}\n",
-		"internal/generic/generic.go": "package generic\n\nimport ctrl \"sigs.k8s.io/controller-runtime\"\n" +
-			"import \"sigs.k8s.io/controller-runtime/pkg/client\"\n\n// Serve serves any.\n" +
-			"func Serve(mgr ctrl.Manager, o client.Object) error { return ctrl.NewWebhookManagedBy(mgr, o).Complete() }\n",
-		"config/webhook/unknown.yaml": "webhooks:\n- clientConfig: {service: {path: " +
-			"/validate-cache-example-com-v1-memcached}}\n  rules:\n" +
-			"  - {apiGroups: [cache.example.com], apiVersions: [v1], resources: [memcacheds]}\n",
-	})
-	all, _ := edited(t, dir, memcachedRequest)
-	for place, want := range map[string]string{
-		"config/webhook/both.yaml:2":          "sends backups of cache.example.com to /check, too",
-		"chart/templates/computed.yaml:2":     "written in a way that is not edited: its rule has to list v1beta2 alone",
-		"chart/templates/other.yaml:2":        "written in a way that is not edited: its rule has to list v1beta2 alone",
-		"chart/templates/lines.yaml:2":        "written in a way that is not edited: its rule has to list v1beta2 alone",
-		"chart/templates/path.yaml:2":         "is a webhook of Memcached and does not say its path here",
-		"config/webhook/rules.yaml:2":         "is a webhook of Memcached and does not say its path here",
-		"config/default/kustomization.yaml:2": "has a webhook in a string, which is not edited: it sends to",
-		"config/webhook/wild.yaml:2":          "sends * of cache.example.com to /check, too",
-		"config/webhook/broken.yaml:2":        "cannot be read",
-		"config/webhook/unknown.yaml:2":       "internal/generic/generic.go:7 may serve another path",
-	} {
-		if !slices.ContainsFunc(all.Blockers, isAt(place, want)) {
-			t.Errorf("no blocker %s: %s among %v", place, want, all.Blockers)
-		}
 	}
 }
 
@@ -235,48 +165,10 @@ func TestWebhooksThatNothingSetsUpGoWithTheKindThatIsRemoved(t *testing.T) {
 	}
 }
 
-func TestAdmissionPoliciesGoOnCheckingRequestsInTheNewVersion(t *testing.T) {
-	t.Parallel()
-	const rules = "\n    resourceRules:\n    - apiGroups: [cache.example.com]\n      apiVersions: [%s]\n      " +
-		"operations: [CREATE]\n      resources: [memcacheds]\n"
-	policy := func(match, versions string) string {
-		return "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nspec:\n  matchConstraints:" +
-			match + fmt.Sprintf(rules, versions) + "  validations:\n  - expression: object.spec.size < 10\n"
-	}
-	files := map[string]string{
-		"config/policy/default.yaml": policy("", "v1"), "config/policy/every.yaml": policy("", "'*'"),
-		"config/policy/exact.yaml":       policy("\n    matchPolicy: Exact", "v1"),
-		"chart/templates/policy.yaml":    policy("\n    matchPolicy: {{ .Values.policy }}", "v1"),
-		"config/policy/other-group.yaml": strings.Replace(policy("", "v1"), "cache.example", "other.example", 1),
-	}
-	all, after := edited(t, hooked(t, files), memcachedRequest)
-	wantFinding(t, all, "config/policy/default.yaml:6", "matchPolicy Equivalent, the default, has the API server convert")
-	wantFinding(t, all, "config/policy/exact.yaml:7", "matchPolicy becomes Equivalent: with Exact, requests in v1beta2")
-	if !slices.ContainsFunc(all.Blockers, isAt("chart/templates/policy.yaml:7", "Set matchPolicy Equivalent")) ||
-		len(all.Blockers) != 1 {
-		t.Errorf("blockers: %v", all.Blockers)
-	}
-	for name, want := range files {
-		want = strings.Replace(want, "Exact", "Equivalent", 1)
-		if diff := cmp.Diff(want, after[name]); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-	for _, one := range all.Findings {
-		if strings.HasPrefix(one.Where, "config/policy/every.yaml") || strings.HasPrefix(one.Where, "config/policy/other") {
-			t.Errorf("reported, but right: %s", one)
-		}
-	}
-	asked := memcachedRequest
-	asked.To = "storage.example.com/v1"
-	all, _ = edited(t, hooked(t, files), asked)
-	wantFinding(t, all, "config/policy/exact.yaml:7", "the new resource needs a rule of its own")
-}
-
 // kubebuilder writes the versions that convert to one into the entry of that one, too.
 func TestAnEntryOfPROJECTThatSaysMoreOfWebhooksIsLeftToItsAuthor(t *testing.T) {
 	t.Parallel()
-	archive := fixture.Archive(t, "testdata/webhooks.txtar")
+	archive := fixture.Archive(t, "../webhook/testdata/webhooks.txtar")
 	text := strings.Replace(archive["PROJECT"], "  webhooks:\n", "  webhooks:\n    conversion: true\n", 1)
 	dir := hooked(t, map[string]string{"PROJECT": text})
 	all, after := edited(t, dir, memcachedRequest)
@@ -301,10 +193,7 @@ func TestWebhooksOfOlderBuildersFollowAndCompile(t *testing.T) {
 	fixture.Append(t, dir, "go.mod", "\nreplace sigs.k8s.io/controller-runtime => "+library+"\n")
 	fixture.Commit(t, dir, "with webhooks")
 	before := fixture.Files(t, dir)
-	outcome, err := Make(t.Context(), dir, memcachedRequest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	outcome := made(t, dir, memcachedRequest)
 	if len(outcome.Plan.Blockers) > 0 {
 		t.Errorf("blocked: %v", outcome.Plan.Blockers)
 	}

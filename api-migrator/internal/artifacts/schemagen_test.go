@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package move
+package artifacts
 
 import (
 	"strings"
@@ -14,6 +14,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/finding"
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture"
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture/decided"
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/request"
 )
 
@@ -53,9 +54,10 @@ func TestAGeneratedSchemaKeepsEveryFieldThatGoCodeWrites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			fixture.NeedsGo(t)
 			dir := fixture.Repository(t, "kubebuilder")
 			fixture.Write(t, dir, map[string]string{memcachedManifest: manifest})
-			asked := memcachedRequest
+			asked := decided.Memcached()
 			test.change(&asked)
 			s := manifestsOf(t, dir, asked)
 			change := s.Changes[test.file]
@@ -102,10 +104,11 @@ func aboutSchemas(all []finding.Finding) (found string) {
 // What the schema before kept, and no Go type names, would be lost.
 func TestWhatAGeneratedSchemaWouldDropIsTold(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	dir := fixture.Repository(t, "kubebuilder")
 	fixture.Write(t, dir, map[string]string{
 		memcachedManifest: fixture.Archive(t, "testdata/generated-schema.txtar")["wider.yaml"]})
-	asked := memcachedRequest
+	asked := decided.Memcached()
 	asked.Schema = request.SchemaGenerate
 	const unnamed = "objects may lose fields that no schema names: the schema of v1 keeps them in spec.place, and the one that is " +
 		"generated for v1beta2 drops them. The marker +kubebuilder:pruning:PreserveUnknownFields keeps them there"
@@ -123,7 +126,8 @@ func TestWhatAGeneratedSchemaWouldDropIsTold(t *testing.T) {
 // Objects of a version that the CRD lacks were written as the storage version says.
 func TestAGeneratedSchemaIsComparedWithTheStorageVersionIfTheOldOneIsNotThere(t *testing.T) {
 	t.Parallel()
-	asked := memcachedRequest
+	fixture.NeedsGo(t)
+	asked := decided.Memcached()
 	asked.Schema, asked.To = request.SchemaGenerate, "storage.example.com/v1"
 	s := manifestsOf(t, withManifest(t, "without-the-old-version.yaml", nil), asked)
 	if got := aboutSchemas(append(s.Blockers, s.Findings...)); got != "" {

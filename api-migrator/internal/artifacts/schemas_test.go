@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package move
+package artifacts
 
 import (
 	"maps"
@@ -11,11 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kube-migrator/kube-migrator/api-migrator/internal/artifacts"
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/finding"
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture"
-	"github.com/kube-migrator/kube-migrator/api-migrator/internal/project"
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture/decided"
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture/typed"
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/request"
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/typeschema"
 )
@@ -94,7 +94,7 @@ func TestFieldsThatASchemaLacksAreReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			asked := memcachedRequest
+			asked := decided.Memcached()
 			if test.asked != nil {
 				test.asked(&asked)
 			}
@@ -126,7 +126,7 @@ func TestWhatACopyOfACRDLacksIsOneFinding(t *testing.T) {
 	fixture.Write(t, dir, map[string]string{copied: same, other: fixture.Archive(t,
 		"testdata/schemas.txtar")["written-for-another-version.yaml"]})
 	got := map[string][]string{}
-	for _, one := range finding.Distinct(manifestsOf(t, dir, memcachedRequest).Findings) {
+	for _, one := range finding.Distinct(manifestsOf(t, dir, decided.Memcached()).Findings) {
 		if strings.Contains(one.Text, "API servers drop ") {
 			text, _, _ := strings.Cut(one.Text, ", since")
 			got[one.Where] = append(got[one.Where], text)
@@ -178,11 +178,7 @@ func TestFieldsThatAVersionDropsAreFoundAfterwardsToo(t *testing.T) {
 				changed := test.change(fixture.Read(t, dir, memcachedManifest))
 				fixture.Write(t, dir, map[string]string{memcachedManifest: changed})
 			}
-			p, err := project.Load(t.Context(), dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			violations, notes, err := artifacts.Unkept(p)
+			violations, notes, err := Unkept(typed.Load(t, dir))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -220,15 +216,15 @@ func TestThePlanOfACopySaysWhichPartOfTheStatusIsDropped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			asked := memcachedRequest
+			asked := decided.Memcached()
 			asked.To = "storage.example.com/v1"
-			l := layoutOn(t, withManifest(t, test.manifest, test.types), asked)
-			_, created, err := artifacts.Manifests(t.Context(), l, nil)
+			l := decided.Layout(t, withManifest(t, test.manifest, test.types), asked)
+			_, created, err := Manifests(t.Context(), l, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			steps := artifacts.NewCopy(l, nil, created).Steps
-			i := slices.IndexFunc(steps, func(s artifacts.CopyStep) bool { return strings.HasPrefix(s.Do, "Copy the status") })
+			steps := NewCopy(l, nil, created).Steps
+			i := slices.IndexFunc(steps, func(s CopyStep) bool { return strings.HasPrefix(s.Do, "Copy the status") })
 			if i < 0 {
 				t.Fatalf("no step is about the status: %v", steps)
 			}
@@ -242,8 +238,8 @@ func TestThePlanOfACopySaysWhichPartOfTheStatusIsDropped(t *testing.T) {
 
 func TestNoFieldOfAGoTypeIsPrunedThatAnUpgradedCRDKept(t *testing.T) {
 	t.Parallel()
-	l := layoutOn(t, withManifest(t, "every-field-kept.yaml", nil), memcachedRequest)
-	result, _, err := artifacts.Manifests(t.Context(), l, nil)
+	l := decided.Layout(t, withManifest(t, "every-field-kept.yaml", nil), decided.Memcached())
+	result, _, err := Manifests(t.Context(), l, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package move
+package artifacts
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture"
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture/decided"
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/request"
 )
 
@@ -20,16 +21,16 @@ func TestAManifestThatBecomesTooLargeForAClientSideApplyIsAFinding(t *testing.T)
 	)
 	dir := fixture.Repository(t, "guide")
 	manifest := fixture.Read(t, dir, guideManifest)
-	otherGroup := guideRequest
+	otherGroup := decided.Guide()
 	otherGroup.To = "catalogs.example.com/v1"
 	for what, test := range map[string]struct {
 		asked       request.Request
 		description int
 		want        string // the file and the CRD of the finding
 	}{
-		"two versions are too large": {guideRequest, limit * 2 / 3, guideManifestNow + ": " + name + ".operators.example.com has "},
-		"two versions are not":       {guideRequest, limit / 3, ""},
-		"one version is already":     {guideRequest, limit, ""},
+		"two versions are too large": {decided.Guide(), limit * 2 / 3, guideManifestNow + ": " + name + ".operators.example.com has "},
+		"two versions are not":       {decided.Guide(), limit / 3, ""},
+		"one version is already":     {decided.Guide(), limit, ""},
 		"a new CRD is": {otherGroup, limit, "deploy/crds/catalogs.example.com_" + name + "_crd.yaml: " + name +
 			".catalogs.example.com has "},
 		"a new CRD is not": {otherGroup, limit * 2 / 3, ""},

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package convert
+package wiring
 
 import (
 	"slices"
@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture"
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture/typed"
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/project"
 )
 
 const (
@@ -25,6 +27,45 @@ const (
 	injectedPatch = "config/crd/patches/cainjection_in_widgets.yaml"
 )
 
+// scaffoldedBy is the project "conversion" as a release of kubebuilder has scaffolded it.
+func scaffoldedBy(t *testing.T, layout string) string {
+	t.Helper()
+	dir := fixture.Copy(t, "conversion")
+	for _, archive := range []string{"runtime", layout} {
+		fixture.Write(t, dir, fixture.Archive(t, "../convert/testdata/wiring/"+archive+".txtar"))
+	}
+	return dir
+}
+
+// replace changes parts of a file, each of which is there.
+func replace(t *testing.T, dir, name string, oldNew ...string) {
+	t.Helper()
+	text := fixture.Read(t, dir, name)
+	for i := 0; i < len(oldNew); i += 2 {
+		if !strings.Contains(text, oldNew[i]) {
+			t.Fatalf("%s has no %q:\n%s", name, oldNew[i], text)
+		}
+		text = strings.ReplaceAll(text, oldNew[i], oldNew[i+1])
+	}
+	fixture.Write(t, dir, map[string]string{name: text})
+}
+
+// added is what the project in dir lacks for the conversion of Widget.
+func added(t *testing.T, dir string) *Result {
+	t.Helper()
+	p := typed.Load(t, dir)
+	if err := p.Compiles(); err != nil {
+		t.Fatal(err)
+	}
+	request := Request{Kind: "Widget", Hub: p.Version("widgets.example.com/v2")}
+	request.Versions = []*project.Version{request.Hub, p.Version("widgets.example.com/v1"), p.Version("widgets.example.com/v1beta2")}
+	result, err := Add(p, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
 // What a person has written stays, and a note says what is left where the outcome would not work or not compile.
 func TestWhatIsLeftToAPersonIsANote(t *testing.T) {
 	t.Parallel()
@@ -33,7 +74,7 @@ func TestWhatIsLeftToAPersonIsANote(t *testing.T) {
 	for name, test := range map[string]struct {
 		layout  string
 		change  func(t *testing.T, dir string)
-		changed []string // besides the conversion
+		changed []string
 		notes   []string // parts of them
 	}{
 		"a patch that has the API server change the version alone": {"v4", func(t *testing.T, dir string) {
@@ -92,27 +133,22 @@ func TestWhatIsLeftToAPersonIsANote(t *testing.T) {
 			t.Parallel()
 			dir := scaffoldedBy(t, test.layout)
 			test.change(t, dir)
-			plan, err := Make(t.Context(), dir, Request{Kind: "Widget", Preserve: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			result := added(t, dir)
 			var changed []string
-			for _, one := range plan.Files {
-				if !strings.Contains(one.Path, "_conversion") && !strings.Contains(one.Path, "/preserve/") {
-					changed = append(changed, one.Path)
-				}
+			for _, one := range result.Changes {
+				changed = append(changed, one.File)
 			}
 			slices.Sort(test.changed)
 			if diff := cmp.Diff(test.changed, changed); diff != "" {
 				t.Errorf("changes (-want +got):\n%s", diff)
 			}
 			for i, note := range test.notes {
-				if len(plan.Findings) != len(test.notes) || !strings.Contains(plan.Findings[i].String(), note) {
-					t.Fatalf("notes are %v, want %v", plan.Findings, test.notes)
+				if len(result.Findings) != len(test.notes) || !strings.Contains(result.Findings[i].String(), note) {
+					t.Fatalf("notes are %v, want %v", result.Findings, test.notes)
 				}
 			}
-			if len(test.notes) == 0 && len(plan.Findings) > 0 {
-				t.Errorf("notes are %v, want none", plan.Findings)
+			if len(test.notes) == 0 && len(result.Findings) > 0 {
+				t.Errorf("notes are %v, want none", result.Findings)
 			}
 		})
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package move
+package webhook
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture"
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture/decided"
 )
 
 // hookList is a list of configurations: one lists more than a version and leaves out matchPolicy, which is Exact there.
@@ -45,7 +46,7 @@ func TestWebhooksInJSONFollowAndAllOtherBytesStay(t *testing.T) {
 	for name, written := range layouts {
 		files[name] = written(hookList)
 	}
-	all, after := edited(t, hooked(t, files), memcachedRequest)
+	all, after := changed(t, hooked(t, files), decided.Memcached())
 	if len(all.Blockers) > 0 {
 		t.Errorf("blocked: %v", all.Blockers)
 	}
@@ -66,21 +67,21 @@ func TestAManifestOfWebhooksIsLeftToItsAuthor(t *testing.T) {
 			"  - apiGroups: [cache.example.com]\n    apiVersions: [v1, '{{ .Values.version }}']\n    resources: [memcacheds]\n",
 	})
 	before := fixture.Read(t, dir, served)
-	asked := memcachedRequest
-	all, _ := edited(t, dir, asked)
+	asked := decided.Memcached()
+	all, _ := changed(t, dir, asked)
 	if !slices.ContainsFunc(all.Blockers, isAt(computed+":2", "change the file by hand: --leave "+computed)) {
 		t.Errorf("blockers %v", all.Blockers)
 	}
 	asked.Leave = []string{served, computed}
-	all, after := edited(t, dir, asked)
+	all, after := changed(t, dir, asked)
 	if diff := cmp.Diff(before, after[served]); diff != "" || len(all.Blockers) > 0 {
 		t.Errorf("blockers %v; %s is changed:\n%s", all.Blockers, served, diff)
 	}
-	wantFinding(t, all, computed, "left as it is, as you have asked (--leave)")
-	wantFinding(t, all, served, "by hand, /mutate-cache-example-com-v1beta2-memcached instead of /mutate-cache-example-com-v1-memc")
+	wantFinding(t, all.Report, computed, "left as it is, as you have asked (--leave)")
+	wantFinding(t, all.Report, served, "by hand, /mutate-cache-example-com-v1beta2-memcached instead of /mutate-cache-example-com-v1-memc")
 
 	asked.Leave = []string{"PROJECT"}
-	if _, err := asked.Check(layoutOn(t, dir, memcachedRequest).Project); err == nil ||
+	if _, err := asked.Check(decided.Layout(t, dir, decided.Memcached()).Project); err == nil ||
 		!strings.Contains(err.Error(), "PROJECT, which --leave names, has no CustomResourceDefinition of Memcached in group "+
 			"cache.example.com, and no rules of webhooks, admission policies or roles") {
 		t.Errorf("leave a file that nothing changes: %v", err)

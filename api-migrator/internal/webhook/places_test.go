@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package move
+package webhook
 
 import (
 	"slices"
@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture"
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture/decided"
 )
 
 // Webhooks stand in more places, and are written in more ways, than kubebuilder writes them.
@@ -70,7 +71,7 @@ func TestWebhooksFollowWhereverTheyAreDefined(t *testing.T) {
 	for _, test := range tests {
 		files[test.file] = test.before
 	}
-	all, after := edited(t, hooked(t, files), memcachedRequest)
+	all, after := changed(t, hooked(t, files), decided.Memcached())
 	if len(all.Blockers) > 0 {
 		t.Errorf("blocked: %v", all.Blockers)
 	}
@@ -79,7 +80,7 @@ func TestWebhooksFollowWhereverTheyAreDefined(t *testing.T) {
 			t.Errorf("%s, %s (-want +got):\n%s", name, test.file, diff)
 		}
 	}
-	wantFinding(t, all, "config/webhook/url.yaml:2", "its handler gets Memcached in v1beta2 from now on, also what clients send in "+
+	wantFinding(t, all.Report, "config/webhook/url.yaml:2", "its handler gets Memcached in v1beta2 from now on, also what clients send in "+
 		"other versions: matchPolicy Equivalent, the default")
 }
 
@@ -91,7 +92,7 @@ func TestListsOfAWebhookThatCannotBeEditedAreBlockers(t *testing.T) {
 			"    resources: [memcacheds]\n",
 		"config/webhook/comment.yaml": begin + " [\"v1\", # for old clients\n      \"v1alpha1\"]\n    resources: [memcacheds]\n",
 	}
-	all, _ := edited(t, hooked(t, files), memcachedRequest)
+	all, _ := changed(t, hooked(t, files), decided.Memcached())
 	for file := range files {
 		if !slices.ContainsFunc(all.Blockers, isAt(file+":2", "written in a way that is not edited")) {
 			t.Errorf("no blocker for %s among %v", file, all.Blockers)
@@ -124,7 +125,7 @@ func TestWebhooksWhoseServerCannotBeToldAreBlockers(t *testing.T) {
 				"config/webhook/unknown.yaml": "webhooks:\n- clientConfig: {service: {path: /unknown}}\n  rules:\n" +
 					"  - {apiGroups: [cache.example.com], apiVersions: [v1], resources: [memcacheds]}\n",
 			})
-			all, _ := edited(t, dir, memcachedRequest)
+			all, _ := changed(t, dir, decided.Memcached())
 			if !slices.ContainsFunc(all.Blockers, isAt("config/webhook/unknown.yaml:2", test.place+" may serve another path")) {
 				t.Errorf("no blocker that names %s among %v", test.place, all.Blockers)
 			}

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build all
+
 package move
 
 import (
@@ -117,10 +119,4 @@ func namesOfV1(t *testing.T, source string) []string {
 		return true
 	})
 	return slices.Sorted(maps.Keys(names))
-}
-
-// checkProject compiles and vets a project and runs its own tests.
-func checkProject(t *testing.T, dir string) {
-	t.Helper()
-	fixture.Run(t, dir, "go", "test", "-vet=all", "./...")
 }
