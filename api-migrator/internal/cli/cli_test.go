@@ -26,6 +26,7 @@ func call(t *testing.T, args ...string) (out, complaint string, code int) {
 }
 
 func TestInspectShowsWhatAProjectHas(t *testing.T) {
+	fixture.NeedsGo(t)
 	out, complaint, code := call(t, "inspect", guide)
 	if code != 0 || complaint != "" {
 		t.Fatalf("exit code %d: %s", code, complaint)

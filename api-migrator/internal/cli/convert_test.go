@@ -11,11 +11,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
 
 func TestTheConversionOfAKindIsShownAndWritten(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("../testdata/conversion")); err != nil {
 		t.Fatal(err)
@@ -67,6 +69,7 @@ func TestTheConversionOfAKindIsShownAndWritten(t *testing.T) {
 
 func TestAConversionThatDoesNotCompileCanBeLookedAt(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("../testdata/conversion")); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture"
 )
 
 // unshown tells of a character that a terminal would not just show.
@@ -69,6 +71,7 @@ func hostileProject(t testing.TB, dir, text string) {
 // Whatever a repository, a manifest or the user calls things, nothing but printable text, line feeds and tabs reaches a
 // terminal.
 func FuzzNoCommandWritesWhatATerminalWouldNotJustShow(f *testing.F) {
+	fixture.NeedsGo(f)
 	f.Add("\x1b]0;title\a\x1b[2J")
 	f.Add("\u009b31m\u202edesrever\r")
 	f.Add("\xff\x00\b")

@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture"
 )
 
 // TestMain makes this test binary the command api-migrator in scripts.
@@ -30,6 +32,7 @@ func TestMain(m *testing.M) {
 // commands. A new case is a new file; go test -update writes what cmp compares.
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	projects, err := filepath.Abs("../testdata")
 	if err != nil {
 		t.Fatal(err)

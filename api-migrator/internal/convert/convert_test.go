@@ -40,6 +40,7 @@ func scaffolded(t *testing.T, dir string, request Request) *Plan {
 
 func TestWhatDiffersFailsTheTestUntilItIsWritten(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	dir := fixture.Copy(t, "conversion")
 	before := fixture.Files(t, dir)
 	widgets := scaffolded(t, dir, Request{Kind: "Widget", Preserve: true})

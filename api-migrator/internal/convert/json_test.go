@@ -13,6 +13,7 @@ import (
 // Objects cross the border between versions as JSON, where an empty list is not always what it is in memory.
 func TestEmptyListsOfClientsSurviveTheWayThroughJSON(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	const client = "api/v1/client_test.go"
 	dir, files := fixture.Copy(t, "conversion"), fixture.Archive(t, "testdata/empty-values.txtar")
 	clients := map[string]string{client: files[client]}

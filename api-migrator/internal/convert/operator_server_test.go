@@ -120,6 +120,7 @@ func (o *operated) install(dir, url string) {
 // The program that has been wired converts what an API server sends to the path in the CRD.
 func TestAWiredOperatorConvertsForARealServer(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	dir := fixture.Copy(t, "conversion")
 	fixture.Write(t, dir, fixture.Archive(t, "testdata/wiring/operator.txtar"))
 	fixture.Require(t, dir, "github.com/test-org/widget-operator")

@@ -15,6 +15,7 @@ import (
 
 func TestTwoTypesThatDifferAreConvertedInOnePlace(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	dir, files := fixture.Copy(t, "conversion"), fixture.Archive(t, "testdata/pairs.txtar")
 	want := files["want"]
 	delete(files, "want")

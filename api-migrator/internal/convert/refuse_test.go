@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture"
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture/typed"
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/hint"
 	"github.com/kube-migrator/kube-migrator/api-migrator/internal/project"
 )
@@ -21,10 +22,7 @@ func TestWhatCannotBeConvertedIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := fixture.Copy(t, "conversion")
 	fixture.Write(t, dir, fixture.Archive(t, "testdata/odd-kinds.txtar"))
-	p, err := project.Load(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := typed.Load(t, dir)
 	const v1, v2, v1beta2 = "widgets.example.com/v1", "widgets.example.com/v2", "widgets.example.com/v1beta2"
 	const scaffold = "api-migrator convert scaffold --kind "
 	for name, test := range map[string]struct {
@@ -64,12 +62,13 @@ func TestWhatCannotBeConvertedIsRefused(t *testing.T) {
 		})
 	}
 	p.Packages = p.Packages[:len(p.Packages)-1] // without the other group
-	_, _, err = choose(p, Request{Kind: "Unmarked"})
+	_, _, err := choose(p, Request{Kind: "Unmarked"})
 	fixture.WantProblem(t, err, "none of the versions v1, v2 says that Unmarked is stored in it")
 }
 
 func TestAModuleThatLacksALibraryIsToldWhichToGet(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	dir := t.TempDir()
 	fixture.Write(t, dir, map[string]string{"go.mod": "module example.com/m\n\ngo 1.26.0\n"})
 	_, err := librariesOf(t, dir)
@@ -92,6 +91,7 @@ func TestAModuleThatLacksALibraryIsToldWhichToGet(t *testing.T) {
 
 func TestAModuleWhoseRequirementsLackALibraryIsToldWhichToGet(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	dir := fixture.Copy(t, "conversion")
 	replace(t, dir, "go.mod", "\tsigs.k8s.io/yaml v1.6.0 // indirect\n", "")
 	_, err := librariesOf(t, dir)
@@ -104,6 +104,7 @@ func TestAModuleWhoseRequirementsLackALibraryIsToldWhichToGet(t *testing.T) {
 
 func TestWhatIsNotVendoredYetIsFoundAllTheSame(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	dir := fixture.Copy(t, "conversion")
 	fixture.Run(t, dir, "go", "mod", "vendor")
 	if _, err := os.Stat(filepath.Join(dir, "vendor", fuzzerPackage)); err == nil {
@@ -172,6 +173,7 @@ func TestNothingIsWrittenOverAndAFailureLeavesNothing(t *testing.T) {
 
 func TestCodeThatExistsStays(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	dir := fixture.Copy(t, "conversion")
 	fixture.Write(t, dir, map[string]string{"api/v1/widget_conversion.go": "package v1\n"})
 	before := fixture.Files(t, dir)

@@ -25,6 +25,7 @@ func scaffoldedBy(t *testing.T, layout string) string {
 
 func TestAServerIsToldToCallTheConversionAsTheLayoutDoesIt(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	for _, layout := range []string{"v2", "v3", "v4"} {
 		t.Run(layout, func(t *testing.T) {
 			t.Parallel()
@@ -85,6 +86,7 @@ func wired(plan *Plan, patch string) string {
 
 func TestAnImportGetsANameThatIsNotTaken(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	dir := scaffoldedBy(t, "v4")
 	fixture.Append(t, dir, "cmd/main.go", "\nconst webhookv2 = \"\"\n")
 	scaffolded(t, dir, Request{Kind: "Widget", Preserve: true})
@@ -100,6 +102,7 @@ func TestAnImportGetsANameThatIsNotTaken(t *testing.T) {
 // What is there already stays, and what kubebuilder would not recognise is left to a person.
 func TestOnlyWhatIsMissingIsWired(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	const program, list = "cmd/main.go", "config/crd/kustomization.yaml"
 	dir := scaffoldedBy(t, "v4")
 	scaffolded(t, dir, Request{Kind: "Widget", Preserve: true})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
@@ -120,6 +121,7 @@ func (s *server) rewrites(d *CRD, body []byte, folder, key string) map[string]an
 }
 
 func TestLossByPruningIsWhatARealServerDoesToStoredObjects(t *testing.T) {
+	fixture.NeedsGo(t)
 	cluster := testbed.New(t, testbed.Options{})
 	const folder, key = "/apis/example.com/v1/things", "/registry/example.com/things/one"
 	cluster.Loses(key, "", "what the server drops is what the test looks at")
@@ -146,6 +148,7 @@ func TestLossByPruningIsWhatARealServerDoesToStoredObjects(t *testing.T) {
 }
 
 func TestARealServerDropsNothingBecauseOfAnUpgradedCRD(t *testing.T) {
+	fixture.NeedsGo(t)
 	cluster := testbed.New(t, testbed.Options{})
 	s := &server{t: t, cluster: cluster}
 	text := manifests(t, "upgrade/keeps-everything.yaml")["keeps-everything"]

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
@@ -162,6 +163,7 @@ func inV1(t *testing.T, name, text string) (*CRD, []byte) {
 }
 
 func TestVerdictsAreThoseOfARealServer(t *testing.T) {
+	fixture.NeedsGo(t)
 	cluster := testbed.New(t, testbed.Options{})
 	for name, pair := range pairs(t) {
 		t.Run(name, func(t *testing.T) {
@@ -187,6 +189,7 @@ func TestVerdictsAreThoseOfARealServer(t *testing.T) {
 }
 
 func TestARealServerTakesWhatUpgradeWritesAndRefusesWhatItRefuses(t *testing.T) {
+	fixture.NeedsGo(t)
 	cluster := testbed.New(t, testbed.Options{})
 	for name, text := range manifests(t, "upgrade/*.yaml") {
 		for _, options := range []Options{{}, {AddVersion: "v9"}} {
@@ -217,6 +220,7 @@ func TestARealServerTakesWhatUpgradeWritesAndRefusesWhatItRefuses(t *testing.T) 
 
 // The objects of two versions, moved from one to the other and back on a real server, say whether None is lossless.
 func TestLosslessIsWhatARealServerDoesWithObjects(t *testing.T) {
+	fixture.NeedsGo(t)
 	cluster := testbed.New(t, testbed.Options{})
 	for name, test := range map[string]struct {
 		v1, v2 string // what stands under spec.properties.spec; objects are stored in v2

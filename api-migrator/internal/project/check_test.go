@@ -18,6 +18,7 @@ import (
 // packages sees one type, although the variant for the test has types of its own.
 func TestWhatDoesNotCompileIsNamedAndTheRestIsChecked(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	dir := fixture.Folder(t)
 	fixture.Write(t, dir, map[string]string{
 		"go.mod":       "module example.com/x\n\ngo 1.24\n",
@@ -77,6 +78,7 @@ func TestWhatDoesNotCompileIsNamedAndTheRestIsChecked(t *testing.T) {
 
 func TestAModuleThatTheGoCommandRefusesIsNamed(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	const tools = "module example.com/x/tools\n\ngo 1.21\n\nrequire example.com/x v0.0.0\n\nreplace example.com/x => ../\n"
 	dir := fixture.Folder(t)
 	fixture.Write(t, dir, map[string]string{"go.mod": "module example.com/x\n\ngo 1.24\n", "x.go": "package x\n",
@@ -99,6 +101,7 @@ func TestAModuleThatTheGoCommandRefusesIsNamed(t *testing.T) {
 
 func TestEachModuleIsCheckedWithItsGoVersion(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	dir := fixture.Folder(t)
 	const loops = "\n\nfunc f() {\n\tfor range 3 {\n\t}\n}\n"
 	fixture.Write(t, dir, map[string]string{

@@ -15,6 +15,7 @@ import (
 
 func TestTheMarkerNamesTheGroupThatTheCodeKeepsInAVariable(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	dir := write(t, fixture.Archive(t, "testdata/group-in-a-variable.txtar"))
 	p, err := Load(t.Context(), dir)
 	if err != nil {

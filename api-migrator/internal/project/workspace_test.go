@@ -171,6 +171,7 @@ func TestACopyFindsWhatLiesOutsideTheOriginal(t *testing.T) {
 
 func TestFilesMayImportWhatIsNotVendoredYet(t *testing.T) {
 	t.Parallel()
+	fixture.NeedsGo(t)
 	dir := write(t, fixture.Archive(t, "testdata/not-vendored-yet.txtar"))
 	if err := os.Mkdir(filepath.Join(dir, "x", ".git"), 0o755); err != nil {
 		t.Fatal(err)

@@ -52,6 +52,7 @@ func try(t *testing.T, options Options) *Row {
 }
 
 func TestAProjectIsTriedInACopy(t *testing.T) {
+	fixture.NeedsGo(t)
 	dir := fixture.Copy(t, "guide")
 	fixture.Write(t, dir, fixture.Archive(t, "testdata/project.txtar"))
 	fixture.Write(t, dir, map[string]string{"vendor/modules.txt": "# k8s.io/api v0.0.0\n"}) // all that the proxy leaves of vendor
@@ -78,6 +79,7 @@ func TestAProjectIsTriedInACopy(t *testing.T) {
 }
 
 func TestARefusedPlanIsTheProblem(t *testing.T) {
+	fixture.NeedsGo(t)
 	dir := fixture.Copy(t, "guide")
 	row := try(t, Options{Dir: dir, To: "operators.example.com/v2", PlanArgs: []string{"--shared", "old", "--old", "wrap"}})
 	if len(row.Problems) != 1 || !strings.HasPrefix(row.Problems[0], "blocker: ") || row.Blockers != 1 || row.Apply.CPU != 0 {

@@ -19,11 +19,14 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kube-migrator/kube-migrator/api-migrator/internal/fixture"
 )
 
 // samples reads the types of this package's tests as a project is read.
 func samples(t *testing.T) *types.Scope {
 	t.Helper()
+	fixture.NeedsGo(t)
 	loaded, err := packages.Load(&packages.Config{Context: t.Context(), Tests: true, Mode: packages.NeedName |
 		packages.NeedTypes | packages.NeedSyntax | packages.NeedImports | packages.NeedCompiledGoFiles |
 		packages.NeedForTest}, ".")
