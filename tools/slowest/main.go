@@ -24,7 +24,7 @@ const (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "error: slowest takes one file\nTry: slowest bin/test.json")
+		fmt.Fprintln(os.Stderr, "error: slowest takes one file, the output of go test -json")
 		os.Exit(1)
 	}
 	file, err := os.Open(os.Args[1])

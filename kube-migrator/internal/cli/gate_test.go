@@ -4,9 +4,12 @@
 package cli
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"k8s.io/client-go/util/cert"
 
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/upgrade"
@@ -50,4 +53,20 @@ func TestTheMessageOfTheGateStaysTheSame(t *testing.T) {
 	if got.Safe || got.Message != want {
 		t.Errorf("%+v, want %s", got, want)
 	}
+}
+
+// gateCertificate returns a folder with a certificate and its key.
+func gateCertificate(t *testing.T) string {
+	t.Helper()
+	certificate, key, err := cert.GenerateSelfSignedCertKey("gate.example.com", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, content := range map[string][]byte{"tls.crt": certificate, "tls.key": key} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }

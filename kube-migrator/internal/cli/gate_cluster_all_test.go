@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build all
+
 package cli
 
 import (
@@ -19,8 +21,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-
-	"k8s.io/client-go/util/cert"
 
 	"github.com/kube-migrator/kube-migrator/config"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
@@ -164,22 +164,6 @@ func (c *checked) serveGate(t *testing.T) func(name, release string) string {
 		}
 		return string(answer)
 	}
-}
-
-// gateCertificate returns a folder with a certificate and its key.
-func gateCertificate(t *testing.T) string {
-	t.Helper()
-	certificate, key, err := cert.GenerateSelfSignedCertKey("gate.example.com", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for name, content := range map[string][]byte{"tls.crt": certificate, "tls.key": key} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
 }
 
 // logOfGate reads the log to its end, and hands over the address in its first line.
