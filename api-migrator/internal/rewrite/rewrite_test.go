@@ -9,6 +9,7 @@ import (
 	"go/format"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -56,10 +57,7 @@ func rewritten(t *testing.T, l *layout.Layout) changeset.Result {
 // the place of those that a generator writes.
 func checkCompiles(t *testing.T, files map[string]string, l *layout.Layout, changes changeset.Set) {
 	t.Helper()
-	after, dir := map[string]string{}, fixture.Folder(t)
-	for name, content := range files {
-		after[name] = content
-	}
+	after, dir := maps.Clone(files), fixture.Folder(t)
 	for name, change := range changes {
 		after[name] = string(change.Content)
 		if change.Content == nil {
