@@ -136,7 +136,7 @@ type Cluster struct {
 func New(t testing.TB, options Options) *Cluster {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("needs a cluster; make test runs it")
+		t.Skip("needs a cluster; make test runs it") //nolint:forbidigo // only where short tests are asked for
 	}
 	c, err := Start(t.Context(), options)
 	if err != nil {
