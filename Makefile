@@ -134,7 +134,7 @@ test-all: ## what CI runs: with API servers of two releases, Helm, Chromium and 
 	go -C tools test ./...
 	@$(call WITH_SERVERS,-tags all)
 	$(MAKE) test-page
-	$(MAKE) --jobs=2 --output-sync=target test-node test-readme
+	$(MAKE) test-readme & readme=$$!; node=0; $(MAKE) test-node || node=$$?; wait $$readme; exit $$node
 
 .PHONY: test-long
 test-long: ## the tests that take longer too (build tag "long"), and bench-quick; the first run builds kube-apiserver of eight releases
