@@ -115,8 +115,8 @@ QUICK = $(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{
 test-quick: ## tests without servers: unit, property, golden files, repository rules (a minute or two)
 	@$(call go_test,$(QUICK),-short -vet off -ldflags=-w)
 
-# Two packages at a time: next to kube-migrator/test/e2e, which takes nearly as long as all others together, first those whose tests wait too, then
-# api-migrator/internal/move, which only compiles, at a low priority.
+# Two packages at a time: next to kube-migrator/test/e2e, which takes longest, first those whose tests wait too, then api-migrator/internal/move,
+# which compiles.
 # Results are never cached: tests run programs that they build, and go test does not know the sources of these.
 WITH_SERVERS = $(call go_test,./kube-migrator/test/e2e ./kube-migrator/internal/worker ./api-migrator/internal/crd ./kube-migrator/internal/cli \
 	./kube-migrator/test/agreement ./api-migrator/internal/move $(PACKAGES),\
