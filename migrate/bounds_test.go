@@ -137,8 +137,8 @@ func TestAListThatIsOddAndEndsIsSweptToItsEnd(t *testing.T) {
 }
 
 func TestFailuresHaveTheirShareOfACheckpoint(t *testing.T) {
-	const objects = 150
-	text := "ä" + strings.Repeat("<\u00e4\x1b", 200<<10/14) // of 200 KiB as JSON
+	const objects = 300
+	text := "ä" + strings.Repeat("<\u00e4\x1b", 20<<10/14) // of 20 KiB as JSON
 	l := &liar{
 		list: func(int, string) (int, string) {
 			var items []string

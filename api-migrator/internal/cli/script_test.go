@@ -32,13 +32,19 @@ func TestMain(m *testing.M) {
 // commands. A new case is a new file; go test -update writes what cmp compares.
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	runScripts(t, "script")
+}
+
+// runScripts runs those in a folder of testdata.
+func runScripts(t *testing.T, folder string) {
+	t.Helper()
 	fixture.NeedsGo(t)
 	projects, err := filepath.Abs("../testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("testdata", "script"),
+		Dir:                 filepath.Join("testdata", folder),
 		Cmds:                scriptCommands(projects),
 		RequireExplicitExec: true,
 		UpdateScripts:       flag.Lookup("update").Value.String() == "true",

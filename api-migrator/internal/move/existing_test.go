@@ -32,60 +32,6 @@ func IsOwner(memcached *cachev1.Memcached, reference metav1.OwnerReference) bool
 }
 `
 
-// A plan for kinds that both versions have moves the importers, and nothing else: in the end the tree is the one that a
-// single plan makes.
-func TestImportersThatFollowLaterGiveTheTreeOfOneMove(t *testing.T) {
-	t.Parallel()
-	to := func(asked request.Request, group string) request.Request {
-		asked.To = group
-		return asked
-	}
-	for _, test := range []struct {
-		project string
-		asked   request.Request
-	}{
-		{"kubebuilder", memcachedRequest}, {"guide", guideRequest},
-		{"guide", to(guideRequest, "catalogs.example.com/v1")}, {"kubebuilder", to(memcachedRequest, "storage.example.com/v1")},
-	} {
-		name, asked := test.project, test.asked
-		if !compiles && asked.To != memcachedRequest.To {
-			continue
-		}
-		t.Run(name+" to "+asked.To, func(t *testing.T) {
-			t.Parallel()
-			atOnce, dir := fixture.Repository(t, name), fixture.Repository(t, name)
-			if name == "kubebuilder" {
-				for _, tree := range []string{atOnce, dir} {
-					fixture.Write(t, tree, map[string]string{"internal/owners/owners.go": ownersCompared})
-					fixture.Commit(t, tree, "with a comparison")
-				}
-			}
-			migrated(t, atOnce, asked)
-			first := asked
-			first.Consumers = []string{request.ConsumersNone}
-			migrated(t, dir, first)
-			fixture.Commit(t, dir, "the types")
-			between := fixture.Files(t, dir)
-			checkAgreement(t, dir)
-			outcome := migrated(t, dir, asked)
-			after := fixture.Files(t, dir)
-			if diff := cmp.Diff(fixture.Files(t, atOnce), after); diff != "" {
-				t.Errorf("two moves make another tree than one (-one +two):\n%s", diff)
-			}
-			if created := newIn(between, after); len(created) > 0 {
-				t.Errorf("the second move creates %v", created)
-			}
-			if done, err := Applied(dir, outcome.Plan); err != nil || !done {
-				t.Errorf("the plan would be applied again: %v, %v", done, err)
-			}
-			checkAgreement(t, dir)
-			if again := planned(t, dir, asked); len(again.Edits) > 0 {
-				t.Errorf("a third plan changes %v", again.Edits)
-			}
-		})
-	}
-}
-
 // What sends to webhooks follows the importers, since these call what serves them.
 func TestWebhooksFollowImportersThatFollowLater(t *testing.T) {
 	t.Parallel()

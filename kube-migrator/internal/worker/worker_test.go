@@ -4,7 +4,6 @@
 package worker
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -72,42 +71,6 @@ func TestAPausedRunWritesNothingAndGoesOnWhereItWas(t *testing.T) {
 	}
 	if n := patches(p); n > widgets+500 {
 		t.Errorf("%d patches for %d objects, want at most a page more", n, widgets)
-	}
-}
-
-func TestASecondWorkerTakesTheRunOver(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{},
-		map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 60}})
-	l.create("run", nil)
-	first := l.start(l.options(nil))
-	l.midway("run")
-	second := l.start(l.options(nil))
-	if err := first.wait(); !errors.Is(err, ErrOutdated) {
-		t.Errorf("the first worker: error %v, want %v", err, ErrOutdated)
-	}
-	must(t, second.wait())
-	l.proven("run")
-}
-
-func TestARejectedObjectIsNamedInTheOutcome(t *testing.T) {
-	t.Parallel()
-	const n = 300
-	l := newLab(t, n, testbed.Options{}, testbed.Widgets{}, nil)
-	// A label that was accepted long ago; unlike the schema, labels are validated also where nothing has changed.
-	must(t, l.BulkCreate(t.Context(), testbed.Bulk{First: 7, Count: 1,
-		Labels: map[string]string{"tier": "not valid!"}}))
-	l.create("run", nil)
-	must(t, l.start(l.options(nil)).wait())
-	report := l.report("run")
-	if report.Outcome == nil || report.Outcome.Result != ResultObjectsFailed ||
-		!strings.HasPrefix(report.Outcome.Message,
-			"1 of 300 objects could not be rewritten, the first: default/widget-0000007: Rejected: ") {
-		t.Errorf("outcome %+v, want that widget-0000007 was rejected", report.Outcome)
-	}
-	if len(report.Failures) != 1 || report.Failures[0].Name != "widget-0000007" || report.Counts.Failed != 1 ||
-		report.Counts.Done() != n {
-		t.Errorf("failures %+v, counts %+v; want one of %d", report.Failures, report.Counts, n)
 	}
 }
 

@@ -295,3 +295,7 @@ func (g *gadgets) wantNothingStranded(n int) {
 func (g *gadgets) do(method, path string, body any) []byte {
 	return do(g.t, g.cluster, method, path, body)
 }
+
+// item and whole are parts of the paths of requests for an object, and for the CRD.
+func (g *gadgets) item() string  { return "/" + g.plural + "/g-" }
+func (g *gadgets) whole() string { return crdsPath + g.name() }

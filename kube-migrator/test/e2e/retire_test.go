@@ -49,7 +49,6 @@ func TestRetirements(t *testing.T) {
 		{"dependents that come late keep the version served", dependentsAreNotMissed},
 		{"a permission that the last step lacks is missed before the first",
 			missingPermissionIsFoundBeforeTheFirstStep},
-		{"wherever it is killed the same command goes on", sameCommandGoesOnWhereverItIsKilled},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

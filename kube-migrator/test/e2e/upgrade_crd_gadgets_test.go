@@ -18,6 +18,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/config"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/crdupgrade"
 )
 
@@ -290,4 +291,11 @@ func upgradeReadsWhatKubectlPrints(t *testing.T, g *gadgets) {
 	if out := user.run(1, "upgrade-crd", "-f", path, "-f", path); !strings.Contains(out.stderr, "give one of them") {
 		t.Errorf("a CRD that is there twice: %s", out.stderr)
 	}
+}
+
+func shownLosses(c render.CRDUpgrade) (shown []string) {
+	for _, l := range c.Losses {
+		shown = append(shown, l.String())
+	}
+	return shown
 }
