@@ -35,7 +35,7 @@ func TestSettingOurClockChangesNoAge(t *testing.T) {
 			look := func(after, by time.Duration) (clocks, time.Time) {
 				at := now.Add(after)
 				l := leases{readAt: set(at, by), live: []server{{holder: "a_1", renewed: at.Round(0)}}}
-				return l.clocks(), set(at, by)
+				return clocksOf(l), set(at, by)
 			}
 			first, at := look(0, 0)
 			m := memory{}.next(e, s, first, at)
@@ -61,7 +61,7 @@ func TestANewEpochBeginsAfterTheLastLookAtAnother(t *testing.T) {
 	look := func(holder string, started, at time.Time) (migrate.Epoch, stamps, clocks, time.Time) {
 		l := leases{readAt: at, live: []server{{holder: holder, renewed: at.Round(0)}}}
 		s := stamps{started: started.Round(0), moved: started.Round(0)}
-		return migrate.Epoch{Hash: "h", Servers: []string{holder}}, s, l.clocks(), at
+		return migrate.Epoch{Hash: "h", Servers: []string{holder}}, s, clocksOf(l), at
 	}
 	m := memory{}.next(look("a_1", now.Add(-24*time.Hour), now))
 	if age := now.Sub(m.since); age < 23*time.Hour {

@@ -205,3 +205,6 @@ func disagreement(f findings, answers []answer) error {
 func storageKind(d *crd.CRD) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: d.Spec.Group, Version: d.StorageVersion(), Kind: d.Spec.Names.Kind}
 }
+
+// leaving counts the departed servers that are known to be able to write.
+func (f findings) leaving() int { return len(f.absent.serving) }

@@ -15,9 +15,6 @@ const (
 	probeTimeout = 2 * time.Second
 	// probeAgainAfter is how long to wait before asking an address again that did not answer.
 	probeAgainAfter = time.Minute
-	// missedFor is how long an address that used to answer may fail before the evidence becomes weaker. Until then a
-	// failure voids the look, so that one lost packet does not turn Observed into Sampled.
-	missedFor = 30 * time.Second
 )
 
 // contacts is what is known about each address of an API server. It is safe for concurrent use.

@@ -26,10 +26,10 @@ import (
 const (
 	kubernetesAPI = "internal.apiserver.k8s.io"
 	ourAPI        = "migration.k8s.io"
-
-	// unservedFor is how long looks at one resource do not ask for an API that is not served. A round always asks.
-	unservedFor = time.Minute
 )
+
+// unservedFor is how long looks at one resource do not ask for an API that is not served. A round always asks.
+const unservedFor = time.Minute
 
 // declaration is a StorageVersion object: what API servers publish about one resource. An entry remains if its server
 // is restarted without the API's feature gate, and for up to two hours if the server crashes, so by itself it proves

@@ -60,6 +60,8 @@ func TestWhenStorageVersionsAreAgreement(t *testing.T) {
 		"one server has left its entry behind and publishes no more": {func(f *findings) {
 			f.publishing, f.notPublishing = false, "api-2 does not"
 		}, migrate.Observed, "api-2 does not"},
+		"two processes renew one Lease": {func(f *findings) { f.leases.doubled = "a" },
+			migrate.Observed, "two API servers renew the identity Lease a"},
 		"Leases may not be read": {func(f *findings) { f.leases = leases{why: "no Leases"} },
 			migrate.Observed, "no Leases"},
 		"the entries differ": {func(f *findings) {

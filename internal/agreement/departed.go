@@ -33,6 +33,10 @@ const (
 	askDepartedAgain = 5 * time.Second
 )
 
+// missedFor is how long an address that used to answer may fail before the evidence becomes weaker. Until then a failure
+// voids the look, so that one lost packet does not turn Observed into Sampled.
+const missedFor = 30 * time.Second
+
 // presence is what is known about a departed server.
 type presence int
 

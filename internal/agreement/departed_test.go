@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/agreement/tlstest"
 	"github.com/kube-migrator/kube-migrator/internal/compare"
 
 	"github.com/kube-migrator/kube-migrator/internal/identity"
@@ -244,15 +245,15 @@ func TestWhetherADepartedServerListens(t *testing.T) {
 		t.Cleanup(func() { l.Close() })
 		return l
 	}
-	answering := newTLSServer(t, serverName, http.HandlerFunc(func(w http.ResponseWriter,
+	answering := tlstest.New(t, serverName, http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {
 		http.Error(w, "draining", http.StatusServiceUnavailable)
 	}))
 	refusing := listen()
 	refusing.Close()
-	another := newTLSServer(t, "another.example.com", http.NotFoundHandler())
+	another := tlstest.New(t, "another.example.com", http.NotFoundHandler())
 	c, err := newClient(&rest.Config{Host: "https://192.0.2.1",
-		TLSClientConfig: rest.TLSClientConfig{CAData: slices.Concat(answering.ca, another.ca)}}, 500*time.Millisecond)
+		TLSClientConfig: rest.TLSClientConfig{CAData: slices.Concat(answering.CA, another.CA)}}, 500*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,10 +261,10 @@ func TestWhetherADepartedServerListens(t *testing.T) {
 		address string
 		want    presence
 	}{
-		"it answers, be it that it cannot":                           {answering.address(), serving},
+		"it answers, be it that it cannot":                           {answering.Address(), serving},
 		"nothing listens there":                                      {address(refusing), silent},
 		"connections are accepted, as for a process that is stopped": {address(listen()), hanging},
-		"another certificate is shown there":                         {another.address(), uncertain},
+		"another certificate is shown there":                         {another.Address(), uncertain},
 		"the network swallows everything":                            {"192.0.2.77:6443", uncertain},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -296,5 +297,38 @@ func TestUntilWhenAServerMayStillBeLeavingIsKnownFromTheStart(t *testing.T) {
 	live.now = at(testDelay + time.Second)
 	if a := p.round(live, nil); !a.since.Equal(at(testDelay)) || !a.until.IsZero() {
 		t.Errorf("afterwards: since %v, until %v, want %v and none", a.since, a.until, at(testDelay))
+	}
+}
+
+func TestTwoServersOfOneHostNameRenewOneLease(t *testing.T) {
+	renewals := func(at ...time.Duration) *fleet {
+		p := new(fleet)
+		for _, d := range at {
+			one := serverA
+			one.renewed = noon.Add(d)
+			p.round(seeing(d, one), nil)
+		}
+		return p
+	}
+	const second = time.Second
+	for name, tt := range map[string]struct {
+		at   []time.Duration
+		want string
+	}{
+		"one process": {[]time.Duration{0, 10 * second, 10 * second,
+			20400 * time.Millisecond, 50 * second}, ""},
+		"two processes":                             {[]time.Duration{0, 10 * second, 13 * second}, "a"},
+		"two processes, seen once":                  {[]time.Duration{0, 3 * second, 13 * second, 23 * second}, "a"},
+		"answers of looks that overtook each other": {[]time.Duration{10 * second, 0, 10 * second}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := renewals(tt.at...).absent(at(time.Minute), testDelay)
+			if a.doubled != tt.want {
+				t.Errorf("the Lease that two processes renew is %q, want %q", a.doubled, tt.want)
+			}
+			if l := (leases{known: true}).with(a); l.doubled != tt.want {
+				t.Errorf("with that the Leases say %q, want %q", l.doubled, tt.want)
+			}
+		})
 	}
 }

@@ -59,7 +59,7 @@ func (d *departures) follow(ctx context.Context, at string, s sight, ask func(ct
 
 // sightOf returns what Leases and the EndpointSlice show about the kube-apiservers.
 func sightOf(l leases, e endpoints, now time.Time) sight {
-	s := sight{now: now, live: slices.Clone(l.live), stale: l.gone, clocks: l.clocks(), blind: !l.known}
+	s := sight{now: now, live: slices.Clone(l.live), stale: l.gone, clocks: clocksOf(l), blind: !l.known}
 	if e.known {
 		s.listed, s.changed = slices.Clip(append([]string{}, e.addresses...)), e.changed
 	}
@@ -102,8 +102,8 @@ func (e endpoints) with(a absent) endpoints {
 	return e
 }
 
-// sight returns what a service's endpoints show about the processes behind it.
-func (s *service) sight(now time.Time) sight {
+// sightBehind returns what a service's endpoints show about the processes behind it.
+func sightBehind(s *service, now time.Time) sight {
 	one := sight{now: now}
 	for _, p := range s.processes {
 		one.live = append(one.live, server{name: p.address, holder: p.String(), address: p.address})
@@ -123,6 +123,3 @@ func (s *service) with(a absent) *service {
 	}
 	return &extended
 }
-
-// leaving counts the departed servers that are known to be able to write.
-func (f findings) leaving() int { return len(f.absent.serving) }

@@ -4,16 +4,12 @@
 package agreement
 
 import (
-	"crypto/tls"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/cert"
 
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -61,28 +57,3 @@ func viewOf(t *testing.T, r *Round, group, plural string) View {
 	}
 	return r.Views[i]
 }
-
-// tlsServer is a server with a certificate for a name, and the authority of that.
-type tlsServer struct {
-	*httptest.Server
-	ca []byte
-}
-
-func newTLSServer(t *testing.T, name string, handler http.Handler) tlsServer {
-	t.Helper()
-	certificate, key, err := cert.GenerateSelfSignedCertKey(name, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pair, err := tls.X509KeyPair(certificate, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := tlsServer{Server: httptest.NewUnstartedServer(handler), ca: certificate}
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
-	s.StartTLS()
-	t.Cleanup(s.Close)
-	return s
-}
-
-func (s tlsServer) address() string { return s.Listener.Addr().String() }

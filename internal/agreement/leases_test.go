@@ -43,7 +43,7 @@ func TestLeasesTellLiveFromGoneByTheServersClock(t *testing.T) {
 	if name := got.nameOf("192.0.2.13:6443"); name != "192.0.2.13:6443" {
 		t.Errorf("an unknown server is named %q", name)
 	}
-	if lag := got.clocks().lag; lag != 24*time.Hour+time.Minute {
+	if lag := clocksOf(got).lag; lag != 24*time.Hour+time.Minute {
 		t.Errorf("lag is %v, want a day, and the minute since the oldest renewal", lag)
 	}
 }

@@ -11,9 +11,11 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/compare"
@@ -28,7 +30,9 @@ type scripted struct {
 	release string
 	hash    string
 	read    int // how often the Leases were read
-	renewed time.Time
+	// documents is how often discovery was.
+	documents atomic.Int32
+	renewed   time.Time
 }
 
 func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -48,9 +52,12 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"items": []}`)
 	case r.URL.Path == "/version":
 		fmt.Fprintf(w, `{"gitVersion": %q}`, s.release)
+	case strings.Contains(r.URL.Path, "/storageversions"):
+		http.NotFound(w, r)
 	case s.hash == "":
 		http.Error(w, `{"kind": "Status", "code": 503, "message": "not yet"}`, http.StatusServiceUnavailable)
 	default:
+		s.documents.Add(1)
 		fmt.Fprintf(w, `{"resources": [{"name": "deviceclasses/status"}, {"name": "deviceclasses", "storageVersionHash": %q}]}`, s.hash)
 	}
 }
@@ -116,7 +123,7 @@ func TestAFailedLookReadsTheLeasesAgain(t *testing.T) {
 	s := &scripted{holders: [][]string{{"a_1"}}, release: "v1.37.0"}
 	r := observe(t, serve(t, s), deviceClasses)
 	if _, err := r.Epoch(t.Context()); err == nil || errors.Is(err, ErrNotServed) ||
-		statusOf(err) != http.StatusServiceUnavailable {
+		!apierrors.IsServiceUnavailable(err) {
 		t.Fatalf("error is %v, want the server's 503", err)
 	}
 	s.hash = "h"

@@ -20,6 +20,8 @@ import (
 )
 
 func TestWhetherAllServersCanBeAsked(t *testing.T) {
+	oneLive := leases{known: true, live: []server{{holder: "a_1"}}}
+	twoLive := leases{known: true, live: []server{{holder: "a_1"}, {holder: "b_1"}}}
 	known := func(addresses ...string) endpoints { return endpoints{known: true, addresses: addresses} }
 	for name, tt := range map[string]struct {
 		leases    leases
@@ -38,7 +40,11 @@ func TestWhetherAllServersCanBeAsked(t *testing.T) {
 		},
 		"Leases may not be read":    {leases{why: "no Leases"}, known("a"), "no Leases"},
 		"addresses may not be read": {oneLive, endpoints{why: "no addresses"}, "no addresses"},
-		"all Leases are stale":      {leases{known: true}, known("a"), "no API server has a fresh identity Lease"},
+		"two processes renew one Lease": {
+			leases{known: true, live: oneLive.live, doubled: "a"}, known("a"),
+			"two API servers with one host name share the identity Lease a and cannot be told apart",
+		},
+		"all Leases are stale": {leases{known: true}, known("a"), "no API server has a fresh identity Lease"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := countable(tt.leases, tt.endpoints); got != tt.want {

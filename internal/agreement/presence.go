@@ -102,11 +102,11 @@ func (a *aggregated) probe(s *service) func(ctx context.Context, address string)
 }
 
 // follow records which servers live, and returns those that have departed and can still write.
-func (o *Observer) follow(ctx context.Context, l leases, e endpoints) absent {
+func (o *Looker) follow(ctx context.Context, l leases, e endpoints) absent {
 	return o.departures.follow(ctx, "", sightOf(l, e, time.Now()), o.observed.probe)
 }
 
 // followService is follow for the processes behind a service.
-func (o *Observer) followService(ctx context.Context, s *service) absent {
-	return o.departures.follow(ctx, s.namespace+"/"+s.service, s.sight(time.Now()), o.aggregated.probe(s))
+func (o *Looker) followService(ctx context.Context, s *service) absent {
+	return o.departures.follow(ctx, s.namespace+"/"+s.service, sightBehind(s, time.Now()), o.aggregated.probe(s))
 }

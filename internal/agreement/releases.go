@@ -24,7 +24,7 @@ type Releases struct {
 // releases asks every kube-apiserver for its release. It asks again in every round: a kube-apiserver before
 // restartsSeenFrom keeps the identity of its predecessor, which may have been of a newer release. A process that does
 // not answer is of the release that it has shown before.
-func (o *Observer) releases(ctx context.Context, l leases, e endpoints) (r Releases) {
+func (o *Looker) releases(ctx context.Context, l leases, e endpoints) (r Releases) {
 	var (
 		wg             waitgroup.Group
 		addresses, why = o.observed.addresses(l, e)

@@ -14,7 +14,7 @@ func TestARoundShowsTheReleasesOfTheServersAsTheyAreNow(t *testing.T) {
 	s := &scripted{holders: [][]string{{"a_1"}}, release: "v1.37.0", hash: "h"}
 	var silent atomic.Bool
 	o, err := NewObserver(serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if silent.Load() && r.URL.Path == versionPath {
+		if silent.Load() && r.URL.Path == "/version" {
 			http.Error(w, "not now", http.StatusServiceUnavailable)
 			return
 		}

@@ -5,25 +5,14 @@ package agreement
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kube-migrator/kube-migrator/internal/crd"
-	"github.com/kube-migrator/kube-migrator/internal/waitgroup"
 	"github.com/kube-migrator/kube-migrator/migrate"
-)
-
-const (
-	// roundConcurrency bounds how many documents a round requests from each server at the same time.
-	roundConcurrency = 8
-	// roundSamples is the number of connections per document if Leases do not show how many servers there are.
-	roundSamples = 2
 )
 
 // Round is one look at every resource. It is a value that is not changed later.
@@ -64,15 +53,13 @@ type Unread struct {
 // services, or the StorageVersions of both APIs. Epochs of aggregated resources can be compared between accounts only
 // if the accounts have the same permissions.
 func (o *Observer) Round(ctx context.Context) (*Round, error) {
-	begun := time.Now()
-	f, err := o.gatherAll(ctx)
+	f, err := o.looker.Look(ctx, scope{})
 	if err != nil {
-		o.forget()
 		return nil, fmt.Errorf("determine the storage versions of all resources: %w", err)
 	}
-	r := &Round{Started: begun, Ended: time.Now(), Moved: f.moved, Processes: f.leases.holders(), Leaving: f.leaving(),
+	r := &Round{Started: f.began, Ended: f.ended, Moved: f.moved, Processes: f.leases.holders(), Leaving: f.leaving(),
 		Releases: f.releases}
-	r.Views = o.views(f.all(), r.Ended)
+	r.Views = o.views(allOf(&f), r.Ended)
 	for gv, i := range f.inquiries {
 		if i.err != nil {
 			r.Unread = append(r.Unread, Unread{GroupVersion: gv, Reason: i.err.Error()})
@@ -84,167 +71,6 @@ func (o *Observer) Round(ctx context.Context) (*Round, error) {
 	return r, nil
 }
 
-// facts are everything that one round gathered.
-type facts struct {
-	before, leases leases
-	moved          bool
-	endpoints      endpoints
-	crds           map[schema.GroupResource]*crd.CRD
-	services       map[schema.GroupVersion]*service // as before the first question
-	servicesAfter  map[schema.GroupVersion]*service
-	declarations   map[schema.GroupResource][]declaration
-	notPublishing  string
-	releases       Releases
-	inquiries      map[schema.GroupVersion]inquiry
-	// absent are the departed kube-apiservers that can still write, absentBehind the departed processes behind
-	// services.
-	absent       absent
-	absentBehind map[schema.GroupVersion]absent
-}
-
-// leaving reports whether any server that has departed can still write.
-func (f *facts) leaving() bool {
-	leaving := f.absent.any()
-	for _, a := range f.absentBehind {
-		leaving = leaving || a.any()
-	}
-	return leaving
-}
-
-// inquiry contains the surveys of one group-version's documents. If err is set, they are not sufficient.
-type inquiry struct {
-	surveys []survey
-	err     error
-}
-
-// gatherAll reads everything that a round needs. Readings of the Leases, and of the processes behind APIServices,
-// enclose it, as in gather. They are read again before the first request, because those from the end of the round
-// before are old.
-func (o *Observer) gatherAll(ctx context.Context) (f facts, err error) {
-	listed, err := o.readLeases(ctx)
-	if err != nil {
-		return f, err
-	}
-	f.before = listed
-	var (
-		wg   waitgroup.Group
-		errs [4]error
-	)
-	wg.Go(func() { f.endpoints, errs[0] = readEndpoints(ctx, o.client) })
-	wg.Go(func() { f.crds, errs[1] = o.crds.all(ctx) })
-	wg.Go(func() { f.services, errs[2] = readServices(ctx, o.client, "") })
-	wg.Go(func() { f.declarations, errs[3] = o.declarations.all(ctx) })
-	wg.Wait()
-	if err := errors.Join(errs[:]...); err != nil {
-		return f, err
-	}
-	o.followAll(ctx, &f)
-	groupVersions, err := o.groupVersions(ctx, f)
-	if err != nil {
-		return f, err
-	}
-	o.askAll(ctx, &f, groupVersions)
-	if f.notPublishing = "no API server publishes StorageVersions"; len(f.declarations) > 0 {
-		f.notPublishing = o.observed.publishing(ctx, f.before, f.endpoints)
-	}
-	f.releases = o.releases(ctx, f.before, f.endpoints)
-	if f.servicesAfter = f.services; len(f.services) > 0 {
-		if f.servicesAfter, err = readServices(ctx, o.client, ""); err != nil {
-			return f, err
-		}
-	}
-	if f.leases, err = o.readLeases(ctx); err != nil {
-		return f, err
-	}
-	f.moved = !listed.sameServers(f.leases)
-	f.leases = f.leases.with(f.absent)
-	return f, ctx.Err()
-}
-
-// followAll finds out which servers have of each fleet have departed and can still write.
-func (o *Observer) followAll(ctx context.Context, f *facts) {
-	f.absent = o.follow(ctx, f.before, f.endpoints)
-	f.before, f.endpoints = f.before.with(f.absent), f.endpoints.with(f.absent)
-	f.before.alike = o.alike.of(ctx, f.before, f.endpoints)
-	f.absentBehind = map[schema.GroupVersion]absent{}
-	at := map[string]absent{} // one service may be behind several group-versions
-	for gv, s := range f.services {
-		key := s.namespace + "/" + s.service
-		if _, known := at[key]; !known {
-			at[key] = o.followService(ctx, s)
-		}
-		f.absentBehind[gv], f.services[gv] = at[key], s.with(at[key])
-	}
-}
-
-// query returns the query for a path in a round.
-func (f *facts) query(path string, s *service) query {
-	return query{
-		path: path, leases: f.before, endpoints: f.endpoints, service: s,
-		samples: max(roundSamples, len(f.before.live)),
-	}
-}
-
-// groupVersions returns all group-versions that any server lists, any CRD serves, or any APIService registers, sorted.
-func (o *Observer) groupVersions(ctx context.Context, f facts) ([]schema.GroupVersion, error) {
-	var list []schema.GroupVersion
-	for _, path := range []string{corePath, groupsPath} {
-		surveys, err := o.ask(ctx, f.query(path, nil), false)
-		if err != nil && !answered(surveys) {
-			return nil, err
-		}
-		for _, s := range surveys {
-			for _, r := range s.readings {
-				list = append(list, r.document.groupVersions()...)
-			}
-		}
-	}
-	for _, d := range f.crds {
-		for _, v := range d.Spec.Versions {
-			if v.Served {
-				list = append(list, schema.GroupVersion{Group: d.Spec.Group, Version: v.Name})
-			}
-		}
-	}
-	for gv := range f.services {
-		list = append(list, gv)
-	}
-	slices.SortFunc(list, func(a, b schema.GroupVersion) int {
-		return strings.Compare(a.Group+"/"+a.Version, b.Group+"/"+b.Version)
-	})
-	return slices.Compact(list), nil
-}
-
-func answered(surveys []survey) bool {
-	return slices.ContainsFunc(surveys, func(s survey) bool { return len(s.readings) > 0 })
-}
-
-// askAll requests the document of every group-version.
-func (o *Observer) askAll(ctx context.Context, f *facts, groupVersions []schema.GroupVersion) {
-	f.inquiries = map[schema.GroupVersion]inquiry{}
-	var (
-		mu   sync.Mutex
-		wg   waitgroup.Group
-		next = make(chan schema.GroupVersion)
-	)
-	for range roundConcurrency {
-		wg.Go(func() {
-			for gv := range next {
-				s := f.services[gv]
-				surveys, err := o.ask(ctx, f.query(discoveryPath(gv), s), s != nil)
-				mu.Lock()
-				f.inquiries[gv] = inquiry{surveys, err}
-				mu.Unlock()
-			}
-		})
-	}
-	for _, gv := range groupVersions {
-		next <- gv
-	}
-	close(next)
-	wg.Wait()
-}
-
 // views judges all resources, and adds what earlier rounds saw of them.
 func (o *Observer) views(all []findings, now time.Time) []View {
 	o.mu.Lock()
@@ -253,7 +79,7 @@ func (o *Observer) views(all []findings, now time.Time) []View {
 	// stayed the same.
 	for _, f := range all {
 		if f.target.Origin != migrate.Aggregated && restartsSeen(f.reports) && !f.moved {
-			o.sighting = o.sighting.next(f, stampsOf(f), now)
+			o.sighting = o.sighting.next(f.seen(), stampsOf(f.seen()), now)
 			break
 		}
 	}
@@ -263,11 +89,11 @@ func (o *Observer) views(all []findings, now time.Time) []View {
 		known, remembered := o.memories[v.Resource]
 		switch {
 		case v.Epoch != nil:
-			stamps := stampsOf(f)
+			stamps := stampsOf(f.seen())
 			if restartsSeen(f.reports) {
 				stamps.since = o.sighting.since
 			}
-			m := known.next(*v.Epoch, stamps, f.leases.clocks(), now)
+			m := known.next(*v.Epoch, stamps, clocksOf(f.leases), now)
 			memories[v.Resource], v.Epoch.Since = m, latest(m.since, f.absent.since)
 		case v.Disagree:
 			memories[v.Resource] = known.disagreed(now)

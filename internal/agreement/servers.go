@@ -184,6 +184,3 @@ func (f findings) idAt(address string) string {
 	}
 	return address
 }
-
-// String returns the identity of the process.
-func (p process) String() string { return strings.TrimSuffix(p.address+"/"+p.pod, "/") }

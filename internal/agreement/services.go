@@ -123,7 +123,7 @@ func readServices(ctx context.Context, c *client, group string) (map[schema.Grou
 			if s.unreachable == "" {
 				s.unreachable = known.unreachable
 			}
-		} else if err := s.findProcesses(ctx, c); err != nil {
+		} else if err := findProcesses(ctx, c, s); err != nil {
 			return nil, err
 		}
 		behind[key] = s
@@ -138,16 +138,6 @@ func readServices(ctx context.Context, c *client, group string) (map[schema.Grou
 		slices.Sort(s.siblings)
 	}
 	return found, nil
-}
-
-// readService is readServices for one group-version. It returns nil if kube-apiservers serve it themselves, or if no
-// server does.
-func readService(ctx context.Context, c *client, gv schema.GroupVersion) (*service, error) {
-	found, err := readServices(ctx, c, gv.Group)
-	if statusOf(err) == http.StatusForbidden {
-		return nil, nil
-	}
-	return found[gv], err
 }
 
 // serviceBehind returns nil for an APIService that kube-apiservers serve themselves.
@@ -169,7 +159,7 @@ func serviceBehind(a *apiserver.APIService) *service {
 }
 
 // findProcesses reads the EndpointSlices of the service.
-func (s *service) findProcesses(ctx context.Context, c *client) error {
+func findProcesses(ctx context.Context, c *client, s *service) error {
 	if err := apipath.Segment("namespace", s.namespace); err != nil {
 		return fmt.Errorf("%w: APIService %s: %w", migrate.ErrUntrustedAnswer, s.name, err)
 	}
@@ -211,3 +201,6 @@ func (s *service) findProcesses(ctx context.Context, c *client) error {
 	}
 	return nil
 }
+
+// String returns the identity of the process.
+func (p process) String() string { return strings.TrimSuffix(p.address+"/"+p.pod, "/") }

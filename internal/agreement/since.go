@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/identity"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -33,12 +34,22 @@ type stamps struct {
 	serversUnknown, definedUnknown bool
 }
 
-// stampsOf reads the moments from the findings.
-func stampsOf(f findings) stamps {
+// seen is what one look has seen of the servers of one resource, and of what tells them what to write.
+type seen struct {
+	leases    leases
+	endpoints endpoints
+	crd       *crd.CRD // nil unless the resource is a custom one
+	traces    []string
+	// restartsSeen means that each live server was asked, and creates a new identity Lease when it starts.
+	restartsSeen bool
+}
+
+// stampsOf reads the moments.
+func stampsOf(f seen) stamps {
 	s := stamps{moved: f.endpoints.changed, traces: strings.Join(f.traces, "\n")}
 	// The creation of a Lease is the start of its process only on servers that replace their Lease, and only if each
 	// live server was asked is it known that all of them do.
-	s.serversUnknown = len(f.leases.live) == 0 || s.moved.IsZero() || !restartsSeen(f.reports)
+	s.serversUnknown = len(f.leases.live) == 0 || s.moved.IsZero() || !f.restartsSeen
 	for _, l := range f.leases.live {
 		if l.departed {
 			continue // it started before it departed
@@ -59,15 +70,6 @@ func stampsOf(f findings) stamps {
 	return s
 }
 
-func restartsSeen(reports []report) bool {
-	for _, r := range reports {
-		if r.evidence >= migrate.Observed && r.restartsSeen {
-			return true
-		}
-	}
-	return false
-}
-
 // clocks relates the clocks of live servers to ours, as one reading of the Leases shows them.
 type clocks struct {
 	// lag bounds how far the clocks of the servers are behind ours: a server renewed its Lease before we read it. This
@@ -77,9 +79,9 @@ type clocks struct {
 	readAt time.Time
 }
 
-// clocks returns the clocks of the live servers. The stamps of a server that is no longer live need no bound of their
+// clocksOf returns the clocks of the live servers. The stamps of a server that is no longer live need no bound of their
 // own: its end came later, and is among the stamps of the others.
-func (l leases) clocks() clocks {
+func clocksOf(l leases) clocks {
 	c := clocks{readAt: l.readAt}
 	first := true
 	for _, s := range l.live {
@@ -127,8 +129,8 @@ type sighting struct {
 
 // next adds a look that ended now. The look proves something only if every live server was asked and no restart goes
 // unnoticed; then servers with the same Leases and the same traces have been the same processes all the time.
-func (g sighting) next(f findings, s stamps, now time.Time) sighting {
-	if len(f.leases.live) == 0 || !restartsSeen(f.reports) {
+func (g sighting) next(f seen, s stamps, now time.Time) sighting {
+	if len(f.leases.live) == 0 || !f.restartsSeen {
 		return sighting{}
 	}
 	s.defined, s.definedUnknown, s.since = time.Time{}, false, time.Time{}

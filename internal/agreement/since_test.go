@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/internal/compare"
+	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/pruning"
 
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -20,58 +21,55 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 // at is a moment relative to noon.
 func at(d time.Duration) time.Time { return noon.Add(d) }
 
-// settled is the findings at noon about one server that started long ago and renewed two seconds ago.
-func settled() findings {
-	return findings{
-		target: deviceClasses,
+// settled is what was seen at noon of one server that started long ago and renewed two seconds ago.
+func settled() seen {
+	return seen{
 		leases: leases{known: true, readAt: noon, live: []server{
 			{holder: "a_1", created: at(-time.Hour), renewed: at(-2 * time.Second)},
 		}},
-		endpoints: endpoints{known: true, addresses: []string{"192.0.2.11:6443"}, changed: at(-time.Hour)},
-		reports:   []report{{evidence: migrate.Observed, restartsSeen: true}},
+		endpoints:    endpoints{known: true, addresses: []string{"192.0.2.11:6443"}, changed: at(-time.Hour)},
+		restartsSeen: true,
 	}
 }
 
 func TestSinceIsTheLatestMomentThatTheEpochCanHaveBegun(t *testing.T) {
 	const late = 3 * time.Second // whole seconds, and the two since the last renewal
 	for name, tt := range map[string]struct {
-		change func(*findings)
+		change func(*seen)
 		want   time.Time
 	}{
-		"nothing happened for an hour": {func(*findings) {}, at(-time.Hour + late)},
+		"nothing happened for an hour": {func(*seen) {}, at(-time.Hour + late)},
 		"a server started": {
-			func(f *findings) { f.leases.live[0].created = at(-time.Minute) }, at(-time.Minute + late),
+			func(f *seen) { f.leases.live[0].created = at(-time.Minute) }, at(-time.Minute + late),
 		},
 		"a server entered or left": {
-			func(f *findings) { f.endpoints.changed = at(-time.Minute) }, at(-time.Minute + late),
+			func(f *seen) { f.endpoints.changed = at(-time.Minute) }, at(-time.Minute + late),
 		},
 		"a server crashed: it counted as live for a minute after its last renewal": {
-			func(f *findings) {
+			func(f *seen) {
 				f.leases.gone = []server{{holder: "b_1", renewed: at(-5 * time.Minute)}}
 			}, at(-4*time.Minute + late),
 		},
 		"the CRD was written": {
-			func(f *findings) {
-				f.crd = widgetCRD(true)
+			func(f *seen) {
+				f.crd = customResource()
 				f.crd.Metadata.ManagedFields = []metav1.ManagedFieldsEntry{{
 					Time:     &metav1.Time{Time: at(-time.Minute)},
 					FieldsV1: pruning.NewFields(`{"f:spec":{"f:versions":{}}}`),
 				}}
 			}, at(-time.Minute + late),
 		},
-		"when the CRD was written is unknown": {func(f *findings) { f.crd = widgetCRD(true) },
+		"when the CRD was written is unknown": {func(f *seen) { f.crd = customResource() },
 			noon},
-		"when the servers changed is unknown": {func(f *findings) { f.endpoints.changed = time.Time{} }, noon},
-		"when a server started is unknown": {func(f *findings) { f.leases.live[0].created = time.Time{} },
+		"when the servers changed is unknown": {func(f *seen) { f.endpoints.changed = time.Time{} }, noon},
+		"when a server started is unknown": {func(f *seen) { f.leases.live[0].created = time.Time{} },
 			noon},
-		"who lives is unknown": {func(f *findings) { f.leases = leases{} }, noon},
-		"restarts do not show": {func(f *findings) { f.reports[0].restartsSeen = false }, noon},
-		"only samples were taken": {func(f *findings) { f.reports[0].evidence = migrate.Sampled },
-			noon},
-		"it is never in the future":                  {func(f *findings) { f.endpoints.changed = at(time.Hour) }, noon},
+		"who lives is unknown":                       {func(f *seen) { f.leases = leases{} }, noon},
+		"restarts do not show":                       {func(f *seen) { f.restartsSeen = false }, noon},
+		"it is never in the future":                  {func(f *seen) { f.endpoints.changed = at(time.Hour) }, noon},
 		"our clock is an hour ahead of the servers'": {shiftClocks(-time.Hour), at(-time.Hour + late)},
 		"our clock is an hour behind the servers'":   {shiftClocks(time.Hour), at(-time.Hour + late)},
-		"the server whose clock is behind most counts": {func(f *findings) {
+		"the server whose clock is behind most counts": {func(f *seen) {
 			f.leases.live = append(f.leases.live, server{holder: "b_1", created: at(-2 * time.Hour),
 				renewed: at(-42 * time.Second)})
 		}, at(-time.Hour + 43*time.Second)},
@@ -79,7 +77,7 @@ func TestSinceIsTheLatestMomentThatTheEpochCanHaveBegun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := settled()
 			tt.change(&f)
-			got := memory{}.next(migrate.Epoch{}, stampsOf(f), f.leases.clocks(), noon).since
+			got := memory{}.next(migrate.Epoch{}, stampsOf(f), clocksOf(f.leases), noon).since
 			if diff := compare.Diff(tt.want, got); diff != "" {
 				t.Errorf("since (-want +got):\n%s", diff)
 			}
@@ -88,7 +86,7 @@ func TestSinceIsTheLatestMomentThatTheEpochCanHaveBegun(t *testing.T) {
 }
 
 func TestTheServersAreKnownFromLooksAtOtherResources(t *testing.T) {
-	unknownStart := func() findings {
+	unknownStart := func() seen {
 		f := settled()
 		f.endpoints.changed = time.Time{} // as without an EndpointSlice
 		return f
@@ -97,11 +95,11 @@ func TestTheServersAreKnownFromLooksAtOtherResources(t *testing.T) {
 	restarted := unknownStart()
 	restarted.leases.live[0].holder = "a_2"
 	sampled := unknownStart()
-	sampled.reports[0].evidence = migrate.Sampled
+	sampled.restartsSeen = false
 	custom := unknownStart()
-	custom.crd = widgetCRD(true)
+	custom.crd = customResource()
 	for name, tt := range map[string]struct {
-		second findings
+		second seen
 		want   time.Time
 	}{
 		"the same servers, asked about another resource": {unknownStart(), noon},
@@ -120,9 +118,16 @@ func TestTheServersAreKnownFromLooksAtOtherResources(t *testing.T) {
 	}
 }
 
+// customResource is a CRD that does not say when it was written.
+func customResource() *crd.CRD {
+	d := new(crd.CRD)
+	d.Metadata.UID, d.Metadata.Generation = "u", 7
+	return d
+}
+
 // shiftClocks moves every time that servers recorded.
-func shiftClocks(d time.Duration) func(*findings) {
-	return func(f *findings) {
+func shiftClocks(d time.Duration) func(*seen) {
+	return func(f *seen) {
 		f.leases.live[0].created = f.leases.live[0].created.Add(d)
 		f.leases.live[0].renewed = f.leases.live[0].renewed.Add(d)
 		f.endpoints.changed = f.endpoints.changed.Add(d)
@@ -138,37 +143,6 @@ func TestAnEpochStartsAfterTheLastDisagreement(t *testing.T) {
 	if diff := compare.Diff(at(30*time.Second), m.since); diff != "" {
 		t.Errorf("since (-want +got):\n%s", diff)
 	}
-}
-
-// A process of an aggregated API server that came and went between two looks has changed what such processes leave
-// behind.
-func TestAnEpochOfAnAggregatedResourceStartsAfterItsTracesHaveChanged(t *testing.T) {
-	service := &service{name: "v1.x", id: "u/1", slices: []string{"endpointslice default/x generation 4"}}
-	look := func() findings {
-		return findings{target: aggregatedTarget(), service: service, traces: service.traces()}
-	}
-	published := look()
-	published.declarations = []declaration{{api: ourAPI, id: "s/7"}}
-	published.traces = published.tracesAnd(published.traces)
-	e := migrate.Epoch{Hash: "h", Servers: []string{"192.0.2.21:443/p"}}
-	for name, tt := range map[string]struct {
-		second findings
-		want   time.Time
-	}{
-		"nothing happened":               {look(), noon},
-		"the StorageVersion has changed": {published, at(time.Minute)},
-	} {
-		m := memory{}.next(e, stampsOf(look()), clocks{}, noon)
-		if m = m.next(e, stampsOf(tt.second), clocks{}, at(time.Minute)); !m.since.Equal(tt.want) {
-			t.Errorf("%s: since %s, want %s", name, m.since, tt.want)
-		}
-	}
-}
-
-func aggregatedTarget() migrate.Target {
-	target := deviceClasses
-	target.Origin = migrate.Aggregated
-	return target
 }
 
 func TestSinceOverSeveralLooks(t *testing.T) {

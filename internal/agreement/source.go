@@ -5,6 +5,7 @@ package agreement
 
 import (
 	"context"
+	"time"
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -51,8 +52,8 @@ type reading struct {
 	document  document
 }
 
-// about returns what the survey says about one resource.
-func (s survey) about(resource string) report {
+// reportOf returns what a survey says about one resource.
+func reportOf(s survey, resource string) report {
 	r := report{evidence: s.evidence, restartsSeen: s.restartsSeen, how: s.how, why: s.why}
 	for _, one := range s.readings {
 		l, served := one.document.find(resource)
@@ -98,13 +99,27 @@ type findings struct {
 	notPublishing string
 	// failed is why the reports are incomplete, or nil.
 	failed error
-	// silent is a migrate.ErrSilent about a server that did not answer at its own address, or nil.
-	silent error
 	// newcomers are processes that started after the look began: an answer may or may not be theirs.
 	newcomers []string
-	// moved means that servers came or went during the look.
+	// moved means that servers came or went during the look, which ended at ended.
 	moved bool
+	ended time.Time
 	// absent are the servers that are no longer listed and can still write. Those that answer are also in leases,
 	// endpoints and service.
 	absent absent
+}
+
+// seen is what the findings say about the servers.
+func (f findings) seen() seen {
+	return seen{leases: f.leases, endpoints: f.endpoints, crd: f.crd, traces: f.traces,
+		restartsSeen: restartsSeen(f.reports)}
+}
+
+func restartsSeen(reports []report) bool {
+	for _, r := range reports {
+		if r.evidence >= migrate.Observed && r.restartsSeen {
+			return true
+		}
+	}
+	return false
 }

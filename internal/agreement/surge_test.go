@@ -18,6 +18,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/agreement/tlstest"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/compare"
 
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -75,12 +77,12 @@ func newSurge(t *testing.T, hashes ...string) (*surge, *rest.Config) {
 	s := &surge{hashes: [2]string(hashes), renewed: time.Now()}
 	var cas []byte
 	for i := range s.servers {
-		e := newTLSServer(t, serverName, s.handler(i))
-		s.servers[i], s.cas[i] = e.Server, e.ca
-		cas = append(cas, e.ca...)
+		e := tlstest.New(t, apiserver.ServerName, s.handler(i))
+		s.servers[i], s.cas[i] = e.Server, e.CA
+		cas = append(cas, e.CA...)
 	}
 	return s, &rest.Config{Host: "https://" + s.address(1),
-		TLSClientConfig: rest.TLSClientConfig{CAData: cas, ServerName: serverName}}
+		TLSClientConfig: rest.TLSClientConfig{CAData: cas, ServerName: apiserver.ServerName}}
 }
 
 func TestLooksReckonWithAServerThatLeavesUntilItIsSilent(t *testing.T) {
@@ -152,23 +154,25 @@ func TestLooksReckonWithAServerThatLeavesUntilItIsSilent(t *testing.T) {
 
 func TestTheOnlyAddressDoesNotProveAnythingWhileAServerThatDepartedMayAnswerThere(t *testing.T) {
 	o := newObserved(&client{})
-	l := leases{known: true, live: []server{serverA}, uncertain: []server{serverB}}
+	const address = "192.0.2.11:6443"
+	l := leases{known: true, live: []server{{name: "a", holder: "a_1", address: address}},
+		uncertain: []server{{name: "b", holder: "b_1"}}}
 	if list, why := o.addresses(l, endpoints{known: true}); why == "" {
 		t.Errorf("it is asked at %q", list)
 	}
-	if list, why := o.addresses(l, endpoints{known: true, addresses: []string{serverA.address}}); why != "" ||
-		!slices.Equal(list, []string{serverA.address}) {
+	if list, why := o.addresses(l, endpoints{known: true, addresses: []string{address}}); why != "" ||
+		!slices.Equal(list, []string{address}) {
 		t.Errorf("it is asked at %q, or not because %q; want its own address", list, why)
 	}
 }
 
 func TestAServerThatDepartedAndCannotBeAskedIsInTheView(t *testing.T) {
-	replaced := serverA
-	replaced.holder = "a_0"
+	lives, left := server{name: "a", holder: "a_1"}, server{name: "b", holder: "b_1"}
+	replaced := server{name: "a", holder: "a_0"}
 	f := findings{
-		target: deviceClasses, versions: []string{"v1"}, leases: leases{known: true, live: []server{serverA}},
+		target: deviceClasses, versions: []string{"v1"}, leases: leases{known: true, live: []server{lives}},
 		reports: []report{{answers: said(hashOf(deviceClasses, "v1")), evidence: migrate.Observed}},
-		absent:  absent{uncertain: []server{serverB, replaced}},
+		absent:  absent{uncertain: []server{left, replaced}},
 	}
 	want := []Server{
 		{ID: "a", Process: "a_1", Hash: hashOf(deviceClasses, "v1"), Version: "resource.k8s.io/v1", Answered: true},
@@ -181,48 +185,10 @@ func TestAServerThatDepartedAndCannotBeAskedIsInTheView(t *testing.T) {
 
 func isDisagreement(err error) bool { return errors.Is(err, migrate.ErrDisagreement) }
 
-func TestTwoServersOfOneHostNameRenewOneLease(t *testing.T) {
-	renewals := func(at ...time.Duration) *fleet {
-		p := new(fleet)
-		for _, d := range at {
-			one := serverA
-			one.renewed = noon.Add(d)
-			p.round(seeing(d, one), nil)
-		}
-		return p
-	}
-	const second = time.Second
-	for name, tt := range map[string]struct {
-		at   []time.Duration
-		want string
-	}{
-		"one process": {[]time.Duration{0, 10 * second, 10 * second,
-			20400 * time.Millisecond, 50 * second}, ""},
-		"two processes":                             {[]time.Duration{0, 10 * second, 13 * second}, "a"},
-		"two processes, seen once":                  {[]time.Duration{0, 3 * second, 13 * second, 23 * second}, "a"},
-		"answers of looks that overtook each other": {[]time.Duration{10 * second, 0, 10 * second}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := renewals(tt.at...).absent(at(time.Minute), testDelay)
-			if a.doubled != tt.want {
-				t.Errorf("the Lease that two processes renew is %q, want %q", a.doubled, tt.want)
-			}
-			l := leases{known: true, live: []server{serverA}}.with(a)
-			if why := countable(l, endpoints{known: true}); (why != "") != (tt.want != "") {
-				t.Errorf("the servers cannot be counted because %q", why)
-			}
-			f := findings{target: deviceClasses, leases: l, publishing: true}
-			if why := f.uncountable(declares(kubernetesAPI, "a=resource.k8s.io/v1")); (why != "") != (tt.want != "") {
-				t.Errorf("what is declared does not count because %q", why)
-			}
-		})
-	}
-}
-
 func TestAddressesOfLoadBalancersAreToldFromThoseOfServers(t *testing.T) {
-	var servers [2]tlsServer
+	var servers [2]tlstest.Server
 	for i := range servers {
-		servers[i] = newTLSServer(t, serverName, http.NotFoundHandler())
+		servers[i] = tlstest.New(t, apiserver.ServerName, http.NotFoundHandler())
 	}
 	addresses := []string{"192.0.2.11:6443", "192.0.2.12:6443", "192.0.2.13:6443"}
 	for name, tt := range map[string]struct {
@@ -235,11 +201,11 @@ func TestAddressesOfLoadBalancersAreToldFromThoseOfServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := newClient(&rest.Config{
-				Host: "https://192.0.2.1", TLSClientConfig: rest.TLSClientConfig{CAData: slices.Concat(servers[0].ca,
-					servers[1].ca)},
+				Host: "https://192.0.2.1", TLSClientConfig: rest.TLSClientConfig{CAData: slices.Concat(servers[0].CA,
+					servers[1].CA)},
 				Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 					return new(net.Dialer).DialContext(ctx, network,
-						servers[tt.behind[slices.Index(addresses, address)]].address())
+						servers[tt.behind[slices.Index(addresses, address)]].Address())
 				},
 			}, 5*time.Second)
 			if err != nil {

@@ -94,31 +94,39 @@ type CRD struct {
 	Hashes map[string]string
 }
 
-// all sorts the facts by resource: the answers of each source, the CRD and the declarations. The result is sorted.
-func (f *facts) all() []findings {
+// allOf sorts what was read by resource. The result is sorted.
+//
+// As far as can be determined, a resource is not stored if no server shows a hash, no CRD or StorageVersion names it,
+// and its objects cannot be listed and written again.
+func allOf(s *snapshot) []findings {
 	by := map[schema.GroupResource]*gathered{}
 	at := func(r schema.GroupResource) *gathered {
 		if by[r] == nil {
-			by[r] = &gathered{resource: r}
+			by[r] = &gathered{target: migrate.Target{Resource: r.WithVersion(""), Origin: migrate.BuiltIn}}
 		}
 		return by[r]
 	}
-	for r, d := range f.crds {
-		at(r).crd = d
+	for r := range s.crds {
+		g := at(r)
+		g.stored, g.target.Origin = true, migrate.Custom
 	}
-	for r := range f.declarations {
-		at(r)
+	for r := range s.declarations {
+		at(r).stored = true
 	}
-	for gv, i := range f.inquiries {
-		for name := range i.resources() {
+	for gv, i := range s.inquiries {
+		for name, stored := range i.resources() {
 			g := at(schema.GroupResource{Group: gv.Group, Resource: name})
 			g.versions = append(g.versions, gv.Version)
+			g.stored = g.stored || stored
+			if s.services[gv] != nil { // an APIService hides a CRD
+				g.target.Origin = migrate.Aggregated
+			}
 		}
 	}
 	var list []findings
 	for _, g := range by {
-		if one, stored := f.about(g); stored {
-			list = append(list, one)
+		if g.stored {
+			list = append(list, wholeOf(s, g))
 		}
 	}
 	slices.SortFunc(list, func(a, b findings) int {
@@ -128,74 +136,61 @@ func (f *facts) all() []findings {
 	return list
 }
 
-// gathered says where one resource was found.
+// gathered says where one resource was found, and whether it may be stored.
 type gathered struct {
-	resource schema.GroupResource
-	crd      *crd.CRD
+	target   migrate.Target
 	versions []string
+	stored   bool
 }
 
-// resources returns the resources that any server listed.
-func (i inquiry) resources() map[string]bool {
-	names := map[string]bool{}
-	for _, s := range i.surveys {
-		for _, r := range s.readings {
-			for _, l := range r.document.Resources {
-				names[l.Name] = true
-			}
-		}
-	}
-	return names
-}
-
-// about joins the facts about one resource. As far as can be determined, the resource is not stored if no server shows
-// a hash, no CRD or StorageVersion names it, and its objects cannot be listed and written again.
-func (f *facts) about(g *gathered) (one findings, stored bool) {
+// wholeOf joins what was read about a resource in all its versions.
+func wholeOf(s *snapshot, g *gathered) findings {
 	slices.Sort(g.versions)
-	one = findings{
-		target:   migrate.Target{Resource: g.resource.WithVersion(""), Origin: migrate.BuiltIn},
-		versions: g.versions, leases: f.leases, endpoints: f.endpoints, moved: f.moved,
-		declarations: f.declarations[g.resource], notPublishing: f.notPublishing, publishing: f.notPublishing == "",
-		absent: f.absent,
+	resource := &g.target.Resource
+	for _, v := range slices.Backward(g.versions) {
+		resource.Version = v
+		g.target.Kind = cmp.Or(s.inquiries[resource.GroupVersion()].kindOf(resource.Resource), g.target.Kind)
 	}
-	stored = g.crd != nil || len(one.declarations) > 0
+	if g.target.Origin == migrate.Custom {
+		g.target.Kind = s.crds[g.target.GroupResource()].Spec.Names.Kind
+	}
+	f := findingsOf(s, g.target, g.versions...)
+	for gv, i := range s.inquiries {
+		if gv.Group == g.target.Resource.Group && i.err != nil && f.failed == nil {
+			f.failed = i.err
+		}
+	}
+	return f
+}
+
+// findingsOf joins what was read about a resource in some versions.
+func findingsOf(s *snapshot, target migrate.Target, versions ...string) findings {
+	f := findings{
+		target: target, versions: versions, leases: s.leases, endpoints: s.endpoints, moved: s.moved, ended: s.ended,
+		declarations: s.declarations[target.GroupResource()], notPublishing: s.notPublishing,
+		publishing: s.notPublishing == "", absent: s.absent,
+	}
+	if target.Origin == migrate.Custom {
+		f.crd = s.crds[target.GroupResource()]
+	}
 	var inquiries []inquiry
-	for gv, i := range f.inquiries {
-		if gv.Group == g.resource.Group && i.err != nil && one.failed == nil {
-			one.failed = i.err
+	for _, v := range versions {
+		gv := schema.GroupVersion{Group: target.Resource.Group, Version: v}
+		inquiries = append(inquiries, s.inquiries[gv])
+		if one := s.services[gv]; one != nil && target.Origin == migrate.Aggregated {
+			f.moved = f.service != nil && f.moved || !slices.Equal(one.listed(), s.servicesAfter[gv].listed())
+			f.traces = joinTraces(f.service, f.traces, one)
+			f.service, f.absent = one, s.absentBehind[gv]
 		}
 	}
-	for _, v := range g.versions {
-		gv := schema.GroupVersion{Group: g.resource.Group, Version: v}
-		inquiries = append(inquiries, f.inquiries[gv])
-		if one.target.Resource.Version == "" {
-			one.target.Resource.Version = v
-		}
-		if s := f.services[gv]; s != nil {
-			one.traces = joinTraces(one.service, one.traces, s)
-			one.target.Origin, one.service, one.absent = migrate.Aggregated, s, f.absentBehind[gv]
-			one.moved = !slices.Equal(s.listed(), f.servicesAfter[gv].listed())
-		}
-		for _, s := range f.inquiries[gv].surveys {
-			for _, r := range s.readings {
-				if l, ok := r.document.find(g.resource.Resource); ok {
-					one.target.Kind = cmp.Or(one.target.Kind, l.Kind)
-					stored = stored || l.stored()
-				}
-			}
+	f.traces = f.tracesAnd(f.traces)
+	for _, l := range s.leases.live {
+		if s.moved && !slices.Contains(s.before.holders(), l.holder) {
+			f.newcomers = append(f.newcomers, l.holder)
 		}
 	}
-	one.traces = one.tracesAnd(one.traces)
-	if d := g.crd; d != nil && one.target.Origin != migrate.Aggregated { // an APIService hides a CRD
-		one.crd, one.target.Origin, one.target.Kind = d, migrate.Custom, d.Spec.Names.Kind
-	}
-	for _, l := range f.leases.live {
-		if f.moved && !slices.Contains(f.before.holders(), l.holder) {
-			one.newcomers = append(one.newcomers, l.holder)
-		}
-	}
-	one.reports = reportsOf(inquiries, g.resource.Resource)
-	return one, stored
+	f.reports = reportsOf(inquiries, target.Resource.Resource)
+	return f
 }
 
 // joinTraces adds the traces of s, the service of the next version, to those of the versions before it; before is the
@@ -221,7 +216,7 @@ func reportsOf(inquiries []inquiry, resource string) []report {
 		everywhere := false
 		for _, i := range inquiries {
 			if n < len(i.surveys) {
-				r := i.surveys[n].about(resource)
+				r := reportOf(i.surveys[n], resource)
 				of = append(of, r)
 				everywhere = everywhere || len(r.answers) > 0 &&
 					!slices.ContainsFunc(r.answers, func(a answer) bool { return !a.served })

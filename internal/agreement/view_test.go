@@ -68,7 +68,7 @@ func TestViews(t *testing.T) {
 	}
 
 	for name, tt := range map[string]struct {
-		in       facts
+		in       snapshot
 		evidence migrate.Evidence
 		disagree bool
 		why      string // is contained
@@ -76,38 +76,38 @@ func TestViews(t *testing.T) {
 		hashes   []string
 	}{
 		"two servers agree": {
-			in:       facts{leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1))},
+			in:       snapshot{leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1))},
 			evidence: migrate.Observed,
 			servers: []Server{known("a", "a_1", v1, readable1),
 				known("b", "b_1", v1, readable1)}, hashes: []string{v1},
 		},
 		"two servers disagree": {
-			in:       facts{leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1beta2))},
+			in:       snapshot{leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1beta2))},
 			disagree: true, why: "192.0.2.12:6443 writes resource.k8s.io/v1beta2",
 			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1beta2, readable2)},
 			hashes:  []string{v1, v1beta2},
 		},
 		"one of them does not serve it": {
-			in: facts{leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, "-"))}, disagree: true,
+			in: snapshot{leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, "-"))}, disagree: true,
 			why:     "192.0.2.12:6443 does not serve",
 			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", "", "")}, hashes: []string{v1},
 		},
 		"they serve it in one version in common, and one more": {
-			in: facts{leases: here, endpoints: both, inquiries: inquiries(map[string]inquiry{
+			in: snapshot{leases: here, endpoints: both, inquiries: inquiries(map[string]inquiry{
 				"v1":      {surveys: []survey{asked(migrate.Observed, v1, v1)}},
 				"v1beta2": {surveys: []survey{asked(migrate.Observed, "-", v1)}},
 			})}, evidence: migrate.Observed,
 			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1)}, hashes: []string{v1},
 		},
 		"they serve it in no version in common": {
-			in: facts{leases: here, endpoints: both, inquiries: inquiries(map[string]inquiry{
+			in: snapshot{leases: here, endpoints: both, inquiries: inquiries(map[string]inquiry{
 				"v1":      {surveys: []survey{asked(migrate.Observed, v1, "-")}},
 				"v1beta2": {surveys: []survey{asked(migrate.Observed, "-", v1)}},
 			})}, disagree: true, why: "does not serve",
 			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1)}, hashes: []string{v1},
 		},
 		"the weakest evidence of its versions counts": {
-			in: facts{leases: here, endpoints: both, inquiries: inquiries(map[string]inquiry{
+			in: snapshot{leases: here, endpoints: both, inquiries: inquiries(map[string]inquiry{
 				"v1":      {surveys: []survey{asked(migrate.Observed, v1, v1)}},
 				"v1beta2": {surveys: []survey{asked(0, v1), guessed(v1, v1)}},
 			})}, evidence: migrate.Sampled, why: "1 of 2 is silent",
@@ -115,39 +115,39 @@ func TestViews(t *testing.T) {
 				known("lb", "", v1, readable1)}, hashes: []string{v1},
 		},
 		"another of its versions could not be read": {
-			in: facts{leases: here, endpoints: both, inquiries: inquiries(map[string]inquiry{
+			in: snapshot{leases: here, endpoints: both, inquiries: inquiries(map[string]inquiry{
 				"v1": {surveys: []survey{asked(migrate.Observed, v1, v1)}}, "v1beta2": {err: errors.New("busy")},
 			})}, why: "busy",
 			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1)}, hashes: []string{v1},
 		},
 		"one did not answer, and its look is void": {
-			in: facts{leases: here, endpoints: both,
+			in: snapshot{leases: here, endpoints: both,
 				inquiries: inquiries(map[string]inquiry{"v1": {surveys: []survey{asked(0, v1)},
 					err: errors.New("ask API server: lost")}})},
 			why: "lost", servers: []Server{known("a", "a_1", v1, readable1),
 				{ID: "b", Process: "b_1"}}, hashes: []string{v1},
 		},
 		"only a shared address answers": {
-			in:       facts{leases: here, endpoints: both, inquiries: one(asked(0), guessed(v1, v1))},
+			in:       snapshot{leases: here, endpoints: both, inquiries: one(asked(0), guessed(v1, v1))},
 			evidence: migrate.Sampled, why: "1 of 2 is silent",
 			servers: []Server{{ID: "a", Process: "a_1"}, {ID: "b", Process: "b_1"},
 				known("lb", "", v1, readable1)}, hashes: []string{v1},
 		},
 		"a shared address shows two versions": {
-			in:       facts{leases: here, endpoints: both, inquiries: one(asked(0), guessed(v1, v1beta2, v1))},
+			in:       snapshot{leases: here, endpoints: both, inquiries: one(asked(0), guessed(v1, v1beta2, v1))},
 			disagree: true, why: "lb writes resource.k8s.io/v1beta2",
 			servers: []Server{{ID: "a", Process: "a_1"}, {ID: "b", Process: "b_1"}, known("lb", "", v1, readable1),
 				known("lb, another (2)", "", v1beta2, readable2)},
 			hashes: []string{v1, v1beta2},
 		},
 		"Leases do not tell addresses, but all say the same": {
-			in:       facts{leases: nowhere, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1))},
+			in:       snapshot{leases: nowhere, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1))},
 			evidence: migrate.Observed,
 			servers: []Server{known("a", "a_1", v1, readable1),
 				known("b", "b_1", v1, readable1)}, hashes: []string{v1},
 		},
 		"Leases do not tell addresses: who said what is not known": {
-			in:       facts{leases: nowhere, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1beta2))},
+			in:       snapshot{leases: nowhere, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1beta2))},
 			disagree: true, why: "writes resource.k8s.io/v1beta2",
 			servers: []Server{
 				known("192.0.2.11:6443", "", v1, readable1), known("192.0.2.12:6443", "", v1beta2, readable2),
@@ -155,14 +155,14 @@ func TestViews(t *testing.T) {
 			}, hashes: []string{v1, v1beta2},
 		},
 		"an address without a Lease is a server, too": {
-			in: facts{leases: leases{known: true, live: here.live[:1]}, endpoints: both,
+			in: snapshot{leases: leases{known: true, live: here.live[:1]}, endpoints: both,
 				inquiries: one(survey{why: "cannot be counted"}, guessed(v1))}, evidence: migrate.Sampled,
 			why: "cannot be counted",
 			servers: []Server{{ID: "192.0.2.12:6443"}, {ID: "a", Process: "a_1"},
 				known("lb", "", v1, readable1)}, hashes: []string{v1},
 		},
 		"a server was replaced during the round: the answer may be that of the one before": {
-			in: facts{
+			in: snapshot{
 				before: leases{known: true, live: []server{here.live[0],
 					{name: "b", holder: "b_0", address: "192.0.2.12:6443"}}}, moved: true,
 				leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1)),
@@ -171,7 +171,7 @@ func TestViews(t *testing.T) {
 				{ID: "b", Process: "b_1"}}, hashes: []string{v1},
 		},
 		"an entry of a server that is gone may have been written": {
-			in: facts{
+			in: snapshot{
 				leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1)), notPublishing: "x",
 				declarations: map[schema.GroupResource][]declaration{
 					deviceClasses.GroupResource(): {declares(kubernetesAPI, "c="+readable2)},
@@ -182,14 +182,14 @@ func TestViews(t *testing.T) {
 			hashes: []string{v1, v1beta2},
 		},
 		"no server serves the resource of an entry": {
-			in: facts{leases: leases{known: true}, declarations: map[schema.GroupResource][]declaration{
+			in: snapshot{leases: leases{known: true}, declarations: map[schema.GroupResource][]declaration{
 				deviceClasses.GroupResource(): {declares(kubernetesAPI, "c="+readable2)},
 			}}, why: "no API server serves it", servers: []Server{{ID: "c", Version: readable2,
 				Declared: true}}, hashes: []string{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all := tt.in.all()
+			all := allOf(&tt.in)
 			if len(all) != 1 {
 				t.Fatalf("there are %d resources, want 1", len(all))
 			}
@@ -216,12 +216,12 @@ func TestAProcessBehindAnAPIServiceThatWasReplacedDuringARoundLeavesNoEpoch(t *t
 			processes: []process{{"192.0.2.11:6443", pod}}}}
 	}
 	for after, want := range map[string]migrate.Evidence{"p": migrate.Observed, "q": 0} {
-		f := facts{
+		f := snapshot{
 			services: behind("p"), servicesAfter: behind(after),
 			inquiries: map[schema.GroupVersion]inquiry{gv: {surveys: []survey{asked(migrate.Observed,
 				hashOf(deviceClasses, "v1"))}}},
 		}
-		if v := f.all()[0].view(); v.Evidence != want || v.Origin != migrate.Aggregated {
+		if v := allOf(&f)[0].view(); v.Evidence != want || v.Origin != migrate.Aggregated {
 			t.Errorf("pod %s afterwards: the view is %+v, want evidence %v", after, v, want)
 		}
 	}
@@ -265,7 +265,7 @@ func TestRoundsRememberWhatEarlierOnesSaw(t *testing.T) {
 }
 
 func TestWhatHasAView(t *testing.T) {
-	f := facts{
+	f := snapshot{
 		leases: leases{known: true},
 		crds:   map[schema.GroupResource]*crd.CRD{widgets.GroupResource(): widgetCRD(false)},
 		inquiries: map[schema.GroupVersion]inquiry{{Group: "x",
@@ -275,13 +275,13 @@ func TestWhatHasAView(t *testing.T) {
 		}}}}}}}},
 	}
 	var names []string
-	for _, one := range f.all() {
+	for _, one := range allOf(&f) {
 		names = append(names, one.target.GroupResource().String())
 	}
 	if diff := compare.Diff([]string{"widgets.demo.example.com", "hidden.x", "shown.x"}, names); diff != "" {
 		t.Errorf("views (-want +got):\n%s", diff)
 	}
-	d := f.all()[0].view().CRD
+	d := allOf(&f)[0].view().CRD
 	if d == nil || d.Storage != "v2" || d.Hashes["v1"] != hashOf(widgets, "v1") ||
 		d.Hashes["v2"] != hashOf(widgets, "v2") {
 		t.Errorf("the CRD is %+v", d)
@@ -314,18 +314,19 @@ func TestTheTracesOfAnAggregatedAPIServer(t *testing.T) {
 			"apiservice v1.wardle u/1", "slice 4", "storageversion s/7"}},
 		"that publishes, and whose slices cannot be read": {[]*service{unread}, nil},
 	} {
-		f := &facts{services: map[schema.GroupVersion]*service{}, inquiries: map[schema.GroupVersion]inquiry{}}
-		g := &gathered{resource: schema.GroupResource{Group: "wardle.example.com", Resource: "flunders"}}
+		f := &snapshot{services: map[schema.GroupVersion]*service{}}
+		resource := schema.GroupVersionResource{Group: "wardle.example.com", Version: "v1", Resource: "flunders"}
+		var versions []string
 		for i, s := range test.services {
-			g.versions = append(g.versions, fmt.Sprint("v", i+1))
-			f.services[schema.GroupVersion{Group: "wardle.example.com", Version: g.versions[i]}] = s
+			versions = append(versions, fmt.Sprint("v", i+1))
+			f.services[schema.GroupVersion{Group: resource.Group, Version: versions[i]}] = s
 		}
 		f.servicesAfter = f.services
 		if strings.Contains(name, "publishes") {
 			f.declarations = map[schema.GroupResource][]declaration{
-				g.resource: {{api: kubernetesAPI, id: "k/1"}, {api: ourAPI, id: "s/7"}}}
+				resource.GroupResource(): {{api: kubernetesAPI, id: "k/1"}, {api: ourAPI, id: "s/7"}}}
 		}
-		found, _ := f.about(g)
+		found := findingsOf(f, migrate.Target{Resource: resource, Origin: migrate.Aggregated}, versions...)
 		if published := found.view().Published; published != "" != (f.declarations != nil) ||
 			published != "" && published != "s/7" {
 			t.Errorf("%s: published %q", name, published)
@@ -333,5 +334,48 @@ func TestTheTracesOfAnAggregatedAPIServer(t *testing.T) {
 		if diff := compare.Diff(test.want, found.view().Traces); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// A process of an aggregated API server that came and went between two looks has changed what such processes leave
+// behind.
+func TestAnEpochOfAnAggregatedResourceStartsAfterItsTracesHaveChanged(t *testing.T) {
+	service := &service{name: "v1.x", id: "u/1", slices: []string{"endpointslice default/x generation 4"}}
+	look := func() findings {
+		return findings{target: aggregatedTarget(), service: service, traces: service.traces()}
+	}
+	published := look()
+	published.declarations = []declaration{{api: ourAPI, id: "s/7"}}
+	published.traces = published.tracesAnd(published.traces)
+	e := migrate.Epoch{Hash: "h", Servers: []string{"192.0.2.21:443/p"}}
+	for name, tt := range map[string]struct {
+		second findings
+		want   time.Time
+	}{
+		"nothing happened":               {look(), noon},
+		"the StorageVersion has changed": {published, at(time.Minute)},
+	} {
+		m := memory{}.next(e, stampsOf(look().seen()), clocks{}, noon)
+		if m = m.next(e, stampsOf(tt.second.seen()), clocks{}, at(time.Minute)); !m.since.Equal(tt.want) {
+			t.Errorf("%s: since %s, want %s", name, m.since, tt.want)
+		}
+	}
+}
+
+func aggregatedTarget() migrate.Target {
+	target := deviceClasses
+	target.Origin = migrate.Aggregated
+	return target
+}
+
+func TestRestartsAreSeenOnlyWhereEachServerWasAsked(t *testing.T) {
+	for evidence, want := range map[migrate.Evidence]bool{migrate.Observed: true, migrate.Sampled: false, 0: false} {
+		f := findings{reports: []report{{evidence: evidence, restartsSeen: true}}}
+		if got := f.seen().restartsSeen; got != want {
+			t.Errorf("with the evidence %v: %v, want %v", evidence, got, want)
+		}
+	}
+	if (findings{reports: []report{{evidence: migrate.Observed}}}).seen().restartsSeen {
+		t.Error("a server that hides its restarts shows them")
 	}
 }
