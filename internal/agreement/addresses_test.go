@@ -6,6 +6,7 @@ package agreement
 import (
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/internal/agreement/look"
 	"github.com/kube-migrator/kube-migrator/internal/compare"
 )
 
@@ -19,7 +20,7 @@ func TestAnEpochHasTheAddressesOfServersThatHaveShownItsHash(t *testing.T) {
 	addresses := func(change func()) []string {
 		t.Helper()
 		change()
-		o, err := NewObserver(config, Options{})
+		o, err := NewObserver(config, look.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,15 +4,16 @@
 // Package agreement determines whether all API servers that can write a resource encode it in the same version, in
 // which epoch they are, and how well that is known.
 //
-// It owns the sources of evidence, one file each (declared.go, observed.go, aggregated.go, sampled.go), the memory of
-// servers that have left (departed.go), and their combination. Gathering is separate from deciding: combine, the worth
-// of a StorageVersion object (findings.declared), the views of a round (view.go, servers.go) and the times in since.go
-// are pure. It never writes to the cluster. It sends credentials to the address in the kubeconfig, and otherwise only
-// to addresses whose certificate it has verified; it never sends the client's credentials to an aggregated API server.
+// It judges, and is pure but for the Observer, which joins three packages:
 //
-// There are two ways to look, with the same sources and the same combination. Resource.Look is about one resource and
-// cheap enough to be called once a second: a sweep follows its epoch with it. Observer.Round is about all resources, at
-// a little more than one request per group-version and server.
+//	look      asks the API servers and gives a snapshot
+//	servers   remembers which processes may write, and since when
+//	snapshot  what one look has read, as plain values
+//
+// findingsOf takes from a snapshot what concerns one resource, combine decides whether the servers agree about it, and
+// verdict says so for users and for the record. Observer.Round looks at all resources, with a little more than one
+// request per group-version and server. Resource.Look is the same for one resource and cheap enough to be called once a
+// second: a sweep follows its epoch with it. Those who look at some resource at the same time share a look (join.go).
 //
 // Invariants:
 //
@@ -24,14 +25,13 @@
 //     Lease.
 //   - Doubt makes evidence weaker or Since later, never the reverse: if something cannot be read, the evidence is at
 //     most Sampled, and an unknown moment of change counts as the moment of our own first look.
-//   - Every hash that any server shows or publishes is in the view, even if it counts for nothing else. A version that
+//   - Every hash that any server shows or publishes is in the verdict, even if it counts for nothing else. A version that
 //     is published has a hash if its kind is known.
 //   - A StorageVersion object outlives the servers that it names, and does not show servers that do not publish. It is
 //     agreement only if it names exactly the servers that live, and each of their processes has published what it
 //     writes.
 //   - A server that is no longer listed can write until it is silent. It is asked at its last address and stays in the
-//     epoch until then. If it cannot be asked, no epoch begins before Options.ShutdownDelay has passed (departed.go,
-//     docs/adr/0009-servers-that-leave.md).
+//     epoch until then. If it cannot be asked, no epoch begins before Options.ShutdownDelay has passed (package servers).
 //
 // Limits: a kube-apiserver answers requests some seconds before its identity Lease appears. It can write unseen until
 // then, so a confirmation less than that time after the last write is not proof yet. An aggregated API server that
@@ -48,11 +48,26 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/agreement/look"
+	"github.com/kube-migrator/kube-migrator/internal/agreement/servers"
+	"github.com/kube-migrator/kube-migrator/internal/agreement/snapshot"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
+// What others need to know of a look.
+type (
+	Options  = look.Options
+	Releases = snapshot.Releases
+)
+
+// ShowsRestarts reports whether kube-apiservers of a release show that they were restarted; see the snapshot.
+func ShowsRestarts(release string) bool { return snapshot.ShowsRestarts(release) }
+
+// DefaultShutdownDelay is the default of Options.ShutdownDelay.
+const DefaultShutdownDelay = servers.DefaultShutdownDelay
+
 // ErrNotServed reports that the API servers do not serve the resource at the requested version.
-var ErrNotServed = errors.New("resource is not served")
+var ErrNotServed = snapshot.ErrNotServed
 
 // maxAttempts bounds how often one look starts over because servers came or went during it.
 const maxAttempts = 3
@@ -60,21 +75,21 @@ const maxAttempts = 3
 // Observer looks at the API servers of one cluster. Its resources share connections, looks, and the knowledge of which
 // addresses answer. It is safe for concurrent use.
 type Observer struct {
-	looker *Looker
+	looker *look.Looker
 
 	mu       sync.Mutex
-	sighting sighting
-	memories map[schema.GroupResource]memory // of rounds
-	joined   map[string]*joined              // by whose servers are asked, see join
+	sighting servers.Sighting
+	memories map[schema.GroupResource]servers.Memory // of rounds
+	joined   map[string]*joined                      // by whose servers are asked, see join
 }
 
 // NewObserver returns an Observer for the cluster of config. It does not change config, and sends no request yet.
 func NewObserver(config *rest.Config, options Options) (*Observer, error) {
-	l, err := NewLooker(config, options)
+	l, err := look.NewLooker(config, options)
 	if err != nil {
 		return nil, fmt.Errorf("configure agreement: %w", err)
 	}
-	return &Observer{looker: l, memories: map[schema.GroupResource]memory{}, joined: map[string]*joined{}}, nil
+	return &Observer{looker: l, memories: map[schema.GroupResource]servers.Memory{}, joined: map[string]*joined{}}, nil
 }
 
 // For returns the agreement about one resource. It remembers the epoch that it saw last: keep it for as long as you
@@ -101,7 +116,7 @@ type Resource struct {
 	target   migrate.Target
 
 	mu     sync.Mutex
-	memory memory
+	memory servers.Memory
 }
 
 var _ migrate.Agreement = (*Resource)(nil)
@@ -118,7 +133,7 @@ func (r *Resource) Look(ctx context.Context) (migrate.Epoch, Explanation, error)
 	for range maxAttempts {
 		s, err := r.observer.join(ctx, r.target)
 		if err == nil {
-			err = s.unread(r.target)
+			err = s.Unread(r.target)
 		}
 		if err != nil && !errors.Is(err, migrate.ErrSilent) {
 			return migrate.Epoch{}, Explanation{}, r.undetermined(err)
@@ -131,7 +146,7 @@ func (r *Resource) Look(ctx context.Context) (migrate.Epoch, Explanation, error)
 		v, err := combine(f)
 		if errors.Is(err, migrate.ErrDisagreement) {
 			r.mu.Lock()
-			r.memory = r.memory.disagreed(f.ended)
+			r.memory = r.memory.Disagreed(f.ended)
 			r.mu.Unlock()
 		}
 		switch {
@@ -154,20 +169,20 @@ func (r *Resource) undetermined(err error) error {
 func (r *Resource) remember(v conclusion, f findings) migrate.Epoch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	stamps := stampsOf(f.seen())
+	stamps := servers.StampsOf(f.seen())
 	if f.target.Origin != migrate.Aggregated { // whose servers are different ones
-		stamps.since = r.observer.sameServersSince(f, stamps)
+		stamps.Since = r.observer.sameServersSince(f, stamps)
 	}
-	r.memory = r.memory.next(v.epoch, stamps, clocksOf(f.leases), f.ended)
-	v.epoch.Since, v.epoch.Leaving = latest(r.memory.since, f.absent.since), f.absent.until
+	r.memory = r.memory.Next(v.epoch, stamps, servers.ClocksOf(f.leases), f.ended)
+	v.epoch.Since, v.epoch.Leaving = servers.Latest(r.memory.Since, f.absent.Since), f.absent.Until
 	v.epoch.Addresses = f.addressesOf(v.epoch.Hash)
 	return v.epoch
 }
 
 // sameServersSince returns since when the present servers have been the same, by looks at any resource.
-func (o *Observer) sameServersSince(f findings, s stamps) time.Time {
+func (o *Observer) sameServersSince(f findings, s servers.Stamps) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.sighting = o.sighting.next(f.seen(), s, f.ended)
-	return o.sighting.since
+	o.sighting = o.sighting.Next(f.seen(), s, f.ended)
+	return o.sighting.Since
 }

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kube-migrator/kube-migrator/internal/agreement/snapshot"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -93,7 +94,7 @@ func combine(f findings) (conclusion, error) {
 	}
 	if !slices.ContainsFunc(answers, func(a answer) bool { return a.served }) {
 		return conclusion{}, fmt.Errorf("%s in %s: %w", f.target.Resource.Resource,
-			f.target.Resource.GroupVersion(), ErrNotServed)
+			f.target.Resource.GroupVersion(), snapshot.ErrNotServed)
 	}
 	hash, err := agreedHash(f, answers)
 	if err != nil {
@@ -124,10 +125,10 @@ func combine(f findings) (conclusion, error) {
 // address and without a Lease changes the set too, although its identity is unknown.
 func (f findings) holders() []string {
 	if f.target.Origin == migrate.Aggregated {
-		return f.service.holders()
+		return f.service.Holders()
 	}
-	holders := f.leases.holders()
-	if n := len(f.endpoints.addresses) - len(holders); f.endpoints.known && f.leases.known && n > 0 {
+	holders := f.leases.Holders()
+	if n := len(f.endpoints.Addresses) - len(holders); f.endpoints.Known && f.leases.Known && n > 0 {
 		holders = append(holders, phrase.Count(n, "API server", "API servers")+" without an identity Lease")
 		slices.Sort(holders)
 	}
@@ -137,9 +138,9 @@ func (f findings) holders() []string {
 // live is the number of processes that can write the target; 0 means that it is unknown.
 func (f findings) live() int {
 	if f.target.Origin != migrate.Aggregated {
-		return len(f.leases.live)
+		return len(f.leases.Live)
 	}
-	return len(f.service.all())
+	return len(f.service.All())
 }
 
 // shown removes the answers of servers that serve the resource and show no hash, which is optional. The versions that
@@ -207,4 +208,4 @@ func storageKind(d *crd.CRD) schema.GroupVersionKind {
 }
 
 // leaving counts the departed servers that are known to be able to write.
-func (f findings) leaving() int { return len(f.absent.serving) }
+func (f findings) leaving() int { return len(f.absent.Serving) }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/compare"
 
+	"github.com/kube-migrator/kube-migrator/internal/agreement/snapshot"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/migrate"
 	"github.com/kube-migrator/kube-migrator/storageversion"
@@ -26,11 +27,11 @@ var (
 		Resource: schema.GroupVersionResource{Group: "demo.example.com", Version: "v1", Resource: "widgets"},
 		Kind:     "Widget", Namespaced: true, Origin: migrate.Custom,
 	}
-	twoLive = leases{known: true, live: []server{
-		{holder: "a_1", host: "api-1", address: "192.0.2.11:6443"},
-		{holder: "b_1", host: "api-2", address: "192.0.2.12:6443"},
+	twoLive = snapshot.Leases{Known: true, Live: []snapshot.Server{
+		{Holder: "a_1", Host: "api-1", Address: "192.0.2.11:6443"},
+		{Holder: "b_1", Host: "api-2", Address: "192.0.2.12:6443"},
 	}}
-	oneLive = leases{known: true, live: []server{{holder: "a_1", host: "api-1"}}}
+	oneLive = snapshot.Leases{Known: true, Live: []snapshot.Server{{Holder: "a_1", Host: "api-1"}}}
 )
 
 // hashOf returns the hash that discovery shows for a target that is stored in version.
@@ -94,8 +95,8 @@ func TestCombine(t *testing.T) {
 		},
 		"a server without a Lease changes the set": {
 			in: findings{
-				target: deviceClasses, leases: twoLive, endpoints: endpoints{known: true,
-					addresses: []string{"a", "b", "c"}},
+				target: deviceClasses, leases: twoLive, endpoints: snapshot.Endpoints{Known: true,
+					Addresses: []string{"a", "b", "c"}},
 				reports: []report{{why: "3 addresses"}, sample(said(v1, v1))},
 			},
 			epoch: migrate.Epoch{Hash: v1, Servers: []string{"1 API server without an identity Lease", "a_1", "b_1"},
@@ -103,7 +104,7 @@ func TestCombine(t *testing.T) {
 			say: "Sampled: 2 API servers, samples; not stronger because 3 addresses",
 		},
 		"without Leases the servers are unknown": {
-			in: findings{target: deviceClasses, leases: leases{why: "forbidden"}, reports: []report{
+			in: findings{target: deviceClasses, leases: snapshot.Leases{Why: "forbidden"}, reports: []report{
 				{why: "forbidden"}, sample(said(v1)),
 			}},
 			epoch: migrate.Epoch{Hash: v1, Evidence: migrate.Sampled},
@@ -133,7 +134,7 @@ func TestCombine(t *testing.T) {
 		},
 		"no server serves it": {
 			in: findings{target: deviceClasses, leases: oneLive, reports: []report{own([]answer{{server: "api-1"}})}},
-			is: ErrNotServed,
+			is: snapshot.ErrNotServed,
 		},
 		"no hash is no agreement": {
 			in: findings{target: deviceClasses, leases: oneLive, reports: []report{own(said(""))}},

@@ -10,26 +10,27 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kube-migrator/kube-migrator/internal/agreement/snapshot"
 	"github.com/kube-migrator/kube-migrator/internal/identity"
 	"github.com/kube-migrator/kube-migrator/migrate"
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
 // named is twoLive with names of Leases, in addition to two servers of another kind.
-var named = leases{
-	known: true,
-	live: []server{
-		{name: "a", holder: "a_1", host: "api-1", kind: identity.KubeAPIServer},
-		{name: "b", holder: "b_1", host: "api-2", kind: identity.KubeAPIServer},
+var named = snapshot.Leases{
+	Known: true,
+	Live: []snapshot.Server{
+		{Name: "a", Holder: "a_1", Host: "api-1", Kind: identity.KubeAPIServer},
+		{Name: "b", Holder: "b_1", Host: "api-2", Kind: identity.KubeAPIServer},
 	},
-	others: []server{{name: "c", kind: "flunders"}, {name: "d", kind: "flunders"}, {name: "e", kind: "fischers"}},
+	Others: []snapshot.Server{{Name: "c", Kind: "flunders"}, {Name: "d", Kind: "flunders"}, {Name: "e", Kind: "fischers"}},
 }
 
-func declares(api string, entries ...string) declaration {
-	d := declaration{api: api, id: "u/1"}
+func declares(api string, entries ...string) snapshot.StorageVersion {
+	d := snapshot.StorageVersion{API: api, ID: "u/1"}
 	for _, e := range entries {
 		id, version, _ := strings.Cut(e, "=")
-		d.entries = append(d.entries, entry{server: id, version: version})
+		d.Entries = append(d.Entries, snapshot.Entry{Server: id, Version: version})
 	}
 	return d
 }
@@ -37,10 +38,12 @@ func declares(api string, entries ...string) declaration {
 func TestWhenStorageVersionsAreAgreement(t *testing.T) {
 	const v1, v1beta2 = "resource.k8s.io/v1", "resource.k8s.io/v1beta2"
 	hash := hashOf(deviceClasses, "v1")
-	both := declares(kubernetesAPI, "a="+v1, "b="+v1)
+	both := declares(snapshot.KubernetesAPI, "a="+v1, "b="+v1)
 	aggregatedTarget := deviceClasses
 	aggregatedTarget.Origin = migrate.Aggregated
-	pods := &service{name: "v1.x", id: "u/1", processes: []process{{"192.0.2.21:443", "p"}, {"192.0.2.22:443", "q"}}}
+	pods := &snapshot.Service{Name: "v1.x", ID: "u/1", Processes: []snapshot.Process{
+		{Address: "192.0.2.21:443", Pod: "p"}, {Address: "192.0.2.22:443", Pod: "q"},
+	}}
 
 	for name, tt := range map[string]struct {
 		change   func(*findings)
@@ -49,29 +52,29 @@ func TestWhenStorageVersionsAreAgreement(t *testing.T) {
 	}{
 		"its servers are exactly those that live, and publish": {func(*findings) {}, migrate.Declared, ""},
 		"a live server has no entry": {func(f *findings) {
-			f.declarations = []declaration{declares(kubernetesAPI, "a="+v1)}
+			f.declarations = []snapshot.StorageVersion{declares(snapshot.KubernetesAPI, "a="+v1)}
 		}, migrate.Observed, "the StorageVersion names 1 API server, and identity Leases show 2"},
 		"a server that is gone has one still, of another version": {func(f *findings) {
-			f.declarations = []declaration{declares(kubernetesAPI, "a="+v1, "b="+v1, "c="+v1beta2)}
+			f.declarations = []snapshot.StorageVersion{declares(snapshot.KubernetesAPI, "a="+v1, "b="+v1, "c="+v1beta2)}
 		}, migrate.Observed, "the StorageVersion names 3 API servers, and identity Leases show 2"},
 		"as many entries, but another server": {func(f *findings) {
-			f.declarations = []declaration{declares(kubernetesAPI, "a="+v1, "c="+v1)}
+			f.declarations = []snapshot.StorageVersion{declares(snapshot.KubernetesAPI, "a="+v1, "c="+v1)}
 		}, migrate.Observed, "the StorageVersion names 2 API servers, and identity Leases show 2"},
 		"one server has left its entry behind and publishes no more": {func(f *findings) {
 			f.publishing, f.notPublishing = false, "api-2 does not"
 		}, migrate.Observed, "api-2 does not"},
-		"two processes renew one Lease": {func(f *findings) { f.leases.doubled = "a" },
+		"two processes renew one Lease": {func(f *findings) { f.leases.Doubled = "a" },
 			migrate.Observed, "two API servers renew the identity Lease a"},
-		"Leases may not be read": {func(f *findings) { f.leases = leases{why: "no Leases"} },
+		"Leases may not be read": {func(f *findings) { f.leases = snapshot.Leases{Why: "no Leases"} },
 			migrate.Observed, "no Leases"},
 		"the entries differ": {func(f *findings) {
-			f.declarations = []declaration{declares(kubernetesAPI, "a="+v1, "b="+v1beta2)}
+			f.declarations = []snapshot.StorageVersion{declares(snapshot.KubernetesAPI, "a="+v1, "b="+v1beta2)}
 		}, 0, ""},
 		"the servers show another version than they publish": {func(f *findings) {
-			f.declarations = []declaration{declares(kubernetesAPI, "a="+v1beta2, "b="+v1beta2)}
+			f.declarations = []snapshot.StorageVersion{declares(snapshot.KubernetesAPI, "a="+v1beta2, "b="+v1beta2)}
 		}, 0, ""},
 		"a kube-apiserver does not publish in our API": {func(f *findings) {
-			f.declarations = []declaration{declares(ourAPI, "a="+v1, "b="+v1)}
+			f.declarations = []snapshot.StorageVersion{declares(snapshot.OurAPI, "a="+v1, "b="+v1)}
 		}, migrate.Observed, "the servers of this resource do not publish in migration.k8s.io"},
 		"a custom resource is never covered": {func(f *findings) { f.target.Origin = migrate.Custom }, migrate.Observed,
 			"StorageVersions do not cover custom resources"},
@@ -86,38 +89,38 @@ func TestWhenStorageVersionsAreAgreement(t *testing.T) {
 		}, 0, ""},
 		"discovery shows no hash, and the entries differ": {func(f *findings) {
 			f.reports[0].answers = said("", "")
-			f.declarations = []declaration{declares(kubernetesAPI, "a="+v1, "b="+v1beta2)}
+			f.declarations = []snapshot.StorageVersion{declares(snapshot.KubernetesAPI, "a="+v1, "b="+v1beta2)}
 		}, 0, ""},
 		"discovery shows no hash, and what one declares cannot be read": {func(f *findings) {
 			f.reports[0].answers = said("", "")
-			f.declarations = []declaration{declares(kubernetesAPI, "a="+v1, "b=a/b/c")}
+			f.declarations = []snapshot.StorageVersion{declares(snapshot.KubernetesAPI, "a="+v1, "b=a/b/c")}
 		}, 0, ""},
 		"a server does not serve the resource": {func(f *findings) {
 			f.reports[0].answers = []answer{{server: "api-1", served: true}, {server: "api-2"}}
 		}, 0, ""},
 		"aggregated servers publish in our API, and keep Leases": {func(f *findings) {
 			f.target, f.service = aggregatedTarget, pods
-			f.declarations = []declaration{declares(ourAPI, "c="+v1, "d="+v1)}
+			f.declarations = []snapshot.StorageVersion{declares(snapshot.OurAPI, "c="+v1, "d="+v1)}
 		}, migrate.Declared, ""},
 		"an aggregated server is missing": {func(f *findings) {
 			f.target, f.service = aggregatedTarget, pods
-			f.declarations = []declaration{declares(ourAPI, "c="+v1)}
+			f.declarations = []snapshot.StorageVersion{declares(snapshot.OurAPI, "c="+v1)}
 		}, migrate.Observed, "the StorageVersion names 1 API server, and identity Leases show 2"},
 		"more are behind the APIService than publish": {func(f *findings) {
-			f.target, f.service = aggregatedTarget, &service{processes: make([]process, 3)}
-			f.declarations = []declaration{declares(ourAPI, "c="+v1, "d="+v1)}
+			f.target, f.service = aggregatedTarget, &snapshot.Service{Processes: make([]snapshot.Process, 3)}
+			f.declarations = []snapshot.StorageVersion{declares(snapshot.OurAPI, "c="+v1, "d="+v1)}
 		}, migrate.Observed, "the number of servers behind the APIService is unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := findings{
 				target: deviceClasses, versions: []string{"v1"}, leases: named, publishing: true,
-				declarations: []declaration{both},
+				declarations: []snapshot.StorageVersion{both},
 				reports:      []report{{answers: said(hash, hash), evidence: migrate.Observed, how: "each"}},
 			}
 			tt.change(&f)
-			v := f.view()
+			v := f.verdict()
 			if v.Evidence != tt.evidence || v.Disagree != (tt.evidence == 0) || (v.Epoch != nil) != (tt.evidence > 0) {
-				t.Fatalf("the view is %+v, want evidence %v", v, tt.evidence)
+				t.Fatalf("the verdict is %+v, want evidence %v", v, tt.evidence)
 			}
 			if tt.evidence == 0 {
 				return
@@ -130,9 +133,9 @@ func TestWhenStorageVersionsAreAgreement(t *testing.T) {
 			}
 			// Any version in an entry may have been written.
 			for _, d := range f.declarations {
-				for _, e := range d.entries {
-					if !slices.Contains(v.Hashes, e.hash("DeviceClass")) ||
-						!slices.ContainsFunc(v.Servers, func(s Server) bool { return s.ID == e.server && s.Declared }) {
+				for _, e := range d.Entries {
+					if !slices.Contains(v.Hashes, e.Hash("DeviceClass")) ||
+						!slices.ContainsFunc(v.Servers, func(s Server) bool { return s.ID == e.Server && s.Declared }) {
 						t.Errorf("%+v is missing among the hashes %v or the servers %+v", e, v.Hashes, v.Servers)
 					}
 				}
@@ -142,13 +145,13 @@ func TestWhenStorageVersionsAreAgreement(t *testing.T) {
 }
 
 func TestWithoutAHashWhatDoesNotCountAsDeclaredIsNoAgreement(t *testing.T) {
-	entries := declares(kubernetesAPI, "a=resource.k8s.io/v1", "b=resource.k8s.io/v1")
+	entries := declares(snapshot.KubernetesAPI, "a=resource.k8s.io/v1", "b=resource.k8s.io/v1")
 	for name, f := range map[string]findings{
 		"no server declares":                   {},
-		"the servers are not known to publish": {declarations: []declaration{entries}, notPublishing: "x"},
-		"the entries are those of another server": {declarations: []declaration{declares(kubernetesAPI,
+		"the servers are not known to publish": {declarations: []snapshot.StorageVersion{entries}, notPublishing: "x"},
+		"the entries are those of another server": {declarations: []snapshot.StorageVersion{declares(snapshot.KubernetesAPI,
 			"a=resource.k8s.io/v1")}, publishing: true},
-		"the kind is not known": {declarations: []declaration{entries}, publishing: true,
+		"the kind is not known": {declarations: []snapshot.StorageVersion{entries}, publishing: true,
 			target: migrate.Target{Resource: deviceClasses.Resource, Origin: migrate.BuiltIn}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,8 +163,8 @@ func TestWithoutAHashWhatDoesNotCountAsDeclaredIsNoAgreement(t *testing.T) {
 			if v, err := combine(f); err == nil {
 				t.Errorf("the epoch is %+v, want none", v.epoch)
 			}
-			if v := f.view(); v.Epoch != nil || v.Disagree {
-				t.Errorf("the view is %+v, want no epoch and no disagreement", v)
+			if v := f.verdict(); v.Epoch != nil || v.Disagree {
+				t.Errorf("the verdict is %+v, want no epoch and no disagreement", v)
 			}
 		})
 	}
@@ -170,8 +173,10 @@ func TestWithoutAHashWhatDoesNotCountAsDeclaredIsNoAgreement(t *testing.T) {
 func TestWhetherOnlyOneVersionCanBeDecoded(t *testing.T) {
 	const v1, v1beta2 = "resource.k8s.io/v1", "resource.k8s.io/v1beta2"
 	hash := hashOf(deviceClasses, "v1")
-	decoding := func(a, b []string) declaration {
-		return declaration{api: kubernetesAPI, id: "u/1", entries: []entry{{"a", v1, a}, {"b", v1, b}}}
+	decoding := func(a, b []string) snapshot.StorageVersion {
+		return snapshot.StorageVersion{API: snapshot.KubernetesAPI, ID: "u/1", Entries: []snapshot.Entry{
+			{Server: "a", Version: v1, Decodable: a}, {Server: "b", Version: v1, Decodable: b},
+		}}
 	}
 	alone := decoding([]string{v1}, []string{v1})
 	for name, tt := range map[string]struct {
@@ -180,18 +185,22 @@ func TestWhetherOnlyOneVersionCanBeDecoded(t *testing.T) {
 	}{
 		"each server declares it": {func(*findings) {}, true},
 		"one of them can decode another version": {
-			func(f *findings) { f.declarations = []declaration{decoding([]string{v1}, []string{v1, v1beta2})} }, false,
+			func(f *findings) {
+				f.declarations = []snapshot.StorageVersion{decoding([]string{v1}, []string{v1, v1beta2})}
+			}, false,
 		},
 		"one of them decodes another version, and not the one that it writes": {func(f *findings) {
-			f.declarations = []declaration{decoding([]string{v1}, []string{v1beta2})}
+			f.declarations = []snapshot.StorageVersion{decoding([]string{v1}, []string{v1beta2})}
 		}, false},
-		"one of them does not say": {func(f *findings) { f.declarations = []declaration{decoding([]string{v1}, nil)} },
+		"one of them does not say": {func(f *findings) { f.declarations = []snapshot.StorageVersion{decoding([]string{v1}, nil)} },
 			false},
 		"a live server has no entry": {func(f *findings) {
-			f.leases = leases{known: true, live: append(slices.Clone(named.live), server{name: "x", holder: "x_1"})}
+			f.leases = snapshot.Leases{Known: true, Live: append(slices.Clone(named.Live), snapshot.Server{Name: "x", Holder: "x_1"})}
 		}, false},
 		"a server that departed serves still": {
-			func(f *findings) { f.leases = named.with(absent{serving: []server{{name: "x", holder: "x_1"}}}) }, false,
+			func(f *findings) {
+				f.leases = named.Including(snapshot.Absent{Serving: []snapshot.Server{{Name: "x", Holder: "x_1"}}})
+			}, false,
 		},
 		"the servers are not known to publish": {func(f *findings) {
 			f.publishing,
@@ -204,11 +213,11 @@ func TestWhetherOnlyOneVersionCanBeDecoded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := findings{
 				target: deviceClasses, versions: []string{"v1"}, leases: named, publishing: true,
-				declarations: []declaration{alone},
+				declarations: []snapshot.StorageVersion{alone},
 				reports:      []report{{answers: said(hash, hash), evidence: migrate.Observed, how: "each"}},
 			}
 			tt.change(&f)
-			if v := f.view(); v.OnlyDecodable != tt.want {
+			if v := f.verdict(); v.OnlyDecodable != tt.want {
 				t.Errorf("only decodable: %t, want %t, in %+v", v.OnlyDecodable, tt.want, v)
 			}
 		})
@@ -225,7 +234,7 @@ func TestNamesOfStorageVersions(t *testing.T) {
 			t.Errorf("%s is of %v, whose object is named %s", name, got, storageversion.ObjectName(got))
 		}
 	}
-	if got := (entry{version: "v1"}).hash("Event"); got != "r2yiGXH7wu8=" {
+	if got := (snapshot.Entry{Version: "v1"}).Hash("Event"); got != "r2yiGXH7wu8=" {
 		t.Errorf("the hash of the core group's events is %s", got)
 	}
 }

@@ -11,20 +11,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/agreement/look"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 func observe(t *testing.T, config *rest.Config, target migrate.Target) *Resource {
 	t.Helper()
-	r, err := New(config, target, Options{ShutdownDelay: time.Nanosecond})
+	r, err := New(config, target, look.Options{ShutdownDelay: time.Nanosecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// look looks once.
-func look(t *testing.T, r *Resource) (migrate.Epoch, Explanation) {
+// lookAt looks once.
+func lookAt(t *testing.T, r *Resource) (migrate.Epoch, Explanation) {
 	t.Helper()
 	epoch, explanation, err := r.Look(t.Context())
 	if err != nil {
@@ -47,13 +48,13 @@ func roundOf(t *testing.T, o *Observer) *Round {
 	}
 }
 
-// viewOf returns the view of a resource.
-func viewOf(t *testing.T, r *Round, group, plural string) View {
+// verdictOf returns the verdict of a resource.
+func verdictOf(t *testing.T, r *Round, group, plural string) Verdict {
 	t.Helper()
 	resource := schema.GroupResource{Group: group, Resource: plural}
-	i := slices.IndexFunc(r.Views, func(v View) bool { return v.Resource == resource })
+	i := slices.IndexFunc(r.Verdicts, func(v Verdict) bool { return v.Resource == resource })
 	if i < 0 {
-		t.Fatalf("no view of %s among %d", resource, len(r.Views))
+		t.Fatalf("no verdict of %s among %d", resource, len(r.Verdicts))
 	}
-	return r.Views[i]
+	return r.Verdicts[i]
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/kube-migrator/kube-migrator/internal/agreement/look"
+	"github.com/kube-migrator/kube-migrator/internal/agreement/snapshot"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -21,21 +23,21 @@ type joined struct {
 
 // shared is one look for several resources.
 type shared struct {
-	scope
+	look.Scope
 	// waiting are those who want its result; without any, it is cancelled.
 	waiting int
 	context context.Context //nolint:containedctx // the look belongs to all who wait, and to none of their contexts
 	cancel  context.CancelFunc
 	// done is closed when snapshot and err are set.
 	done     chan struct{}
-	snapshot snapshot
+	snapshot snapshot.Snapshot
 	err      error
 }
 
 // join looks at the servers of a resource. The look begins after the call; it may serve others too. Resources of
 // kube-apiservers share their looks, and so do those of one aggregated group: a look waits for all servers that it
 // asks, and a sweep must not wait for the servers of others.
-func (o *Observer) join(ctx context.Context, target migrate.Target) (snapshot, error) {
+func (o *Observer) join(ctx context.Context, target migrate.Target) (snapshot.Snapshot, error) {
 	key := ""
 	if target.Origin == migrate.Aggregated {
 		key = target.Resource.Group
@@ -54,13 +56,13 @@ func (o *Observer) join(ctx context.Context, target migrate.Target) (snapshot, e
 		return s.snapshot, s.err
 	case <-ctx.Done():
 		j.leave(s)
-		return snapshot{}, context.Cause(ctx)
+		return snapshot.Snapshot{}, context.Cause(ctx)
 	}
 }
 
 // add returns the next look, with the resource in its scope. If no look runs, it begins.
 func (j *joined) add(ctx context.Context, target migrate.Target,
-	gather func(context.Context, scope) (snapshot, error)) *shared {
+	gather func(context.Context, look.Scope) (snapshot.Snapshot, error)) *shared {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.next == nil {
@@ -69,8 +71,8 @@ func (j *joined) add(ctx context.Context, target migrate.Target,
 	}
 	s := j.next
 	s.waiting++
-	if !slices.Contains(s.targets, target) {
-		s.targets = append(s.targets, target)
+	if !slices.Contains(s.Targets, target) {
+		s.Targets = append(s.Targets, target)
 	}
 	if !j.running {
 		j.begin(gather)
@@ -79,7 +81,7 @@ func (j *joined) add(ctx context.Context, target migrate.Target,
 }
 
 // begin starts the next look, and the one after it when that has ended.
-func (j *joined) begin(gather func(context.Context, scope) (snapshot, error)) {
+func (j *joined) begin(gather func(context.Context, look.Scope) (snapshot.Snapshot, error)) {
 	s := j.next
 	j.next, j.running = nil, s != nil
 	if s == nil {
@@ -87,7 +89,7 @@ func (j *joined) begin(gather func(context.Context, scope) (snapshot, error)) {
 	}
 	go func() {
 		defer s.cancel()
-		s.snapshot, s.err = gather(s.context, s.scope)
+		s.snapshot, s.err = gather(s.context, s.Scope)
 		close(s.done)
 		j.mu.Lock()
 		defer j.mu.Unlock()

@@ -13,6 +13,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kube-migrator/kube-migrator/internal/agreement/look"
+	"github.com/kube-migrator/kube-migrator/internal/agreement/snapshot"
 	"github.com/kube-migrator/kube-migrator/internal/compare"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -23,17 +25,17 @@ type gated struct {
 	end   chan struct{}
 }
 
-func (g *gated) gather(ctx context.Context, of scope) (snapshot, error) {
+func (g *gated) gather(ctx context.Context, of look.Scope) (snapshot.Snapshot, error) {
 	var names []string
-	for _, target := range of.targets {
+	for _, target := range of.Targets {
 		names = append(names, target.Resource.Resource)
 	}
 	g.begun <- names
 	select {
 	case <-g.end:
-		return snapshot{}, nil
+		return snapshot.Snapshot{}, nil
 	case <-ctx.Done():
-		return snapshot{}, ctx.Err()
+		return snapshot.Snapshot{}, ctx.Err()
 	}
 }
 
@@ -104,32 +106,32 @@ func TestAResourceThatCannotBeReadLeavesTheOthersTheirLook(t *testing.T) {
 			return
 		}
 		server.ServeHTTP(w, r)
-	})), Options{})
+	})), look.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := o.looker.Look(t.Context(), scope{targets: []migrate.Target{deviceClasses, widgets}})
+	s, err := o.looker.Look(t.Context(), look.Scope{Targets: []migrate.Target{deviceClasses, widgets}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.unread(widgets); err == nil || !strings.Contains(err.Error(), "no CustomResourceDefinition") {
+	if err := s.Unread(widgets); err == nil || !strings.Contains(err.Error(), "no CustomResourceDefinition") {
 		t.Errorf("the resource without a CRD: %v", err)
 	}
 	v, err := combine(findingsOf(&s, deviceClasses, deviceClasses.Resource.Version))
-	if err != nil || v.epoch.Hash != "h" || s.unread(deviceClasses) != nil {
-		t.Errorf("the other resource: %+v, %v, %v", v.epoch, err, s.unread(deviceClasses))
+	if err != nil || v.epoch.Hash != "h" || s.Unread(deviceClasses) != nil {
+		t.Errorf("the other resource: %+v, %v, %v", v.epoch, err, s.Unread(deviceClasses))
 	}
 }
 
 func TestResourcesThatLookAtTheSameTimeShareOneLook(t *testing.T) {
 	server := &scripted{holders: [][]string{{"a_1"}}, release: "v1.37.0", hash: "h"}
-	o, err := NewObserver(serve(t, server), Options{})
+	o, err := NewObserver(serve(t, server), look.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var j joined
 	hold := make(chan struct{})
-	first := j.add(t.Context(), deviceClasses, func(ctx context.Context, of scope) (snapshot, error) {
+	first := j.add(t.Context(), deviceClasses, func(ctx context.Context, of look.Scope) (snapshot.Snapshot, error) {
 		<-hold
 		return o.looker.Look(ctx, of)
 	})

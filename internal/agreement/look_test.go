@@ -20,6 +20,8 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/compare"
 
+	"github.com/kube-migrator/kube-migrator/internal/agreement/look"
+	"github.com/kube-migrator/kube-migrator/internal/agreement/snapshot"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -103,7 +105,7 @@ func TestALookIsFramedByLeases(t *testing.T) {
 func TestARoundIsFramedByLeases(t *testing.T) {
 	a, b := []string{"a_1"}, []string{"a_2"}
 	s := &scripted{holders: [][]string{a, b, b}, release: "v1.37.0", hash: "h"}
-	o, err := NewObserver(serve(t, s), Options{})
+	o, err := NewObserver(serve(t, s), look.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +124,7 @@ func TestARoundIsFramedByLeases(t *testing.T) {
 func TestAFailedLookReadsTheLeasesAgain(t *testing.T) {
 	s := &scripted{holders: [][]string{{"a_1"}}, release: "v1.37.0"}
 	r := observe(t, serve(t, s), deviceClasses)
-	if _, err := r.Epoch(t.Context()); err == nil || errors.Is(err, ErrNotServed) ||
+	if _, err := r.Epoch(t.Context()); err == nil || errors.Is(err, snapshot.ErrNotServed) ||
 		!apierrors.IsServiceUnavailable(err) {
 		t.Fatalf("error is %v, want the server's 503", err)
 	}
@@ -134,7 +136,7 @@ func TestAFailedLookReadsTheLeasesAgain(t *testing.T) {
 }
 
 func TestAServerThatHidesItsRestartsIsSampled(t *testing.T) {
-	e, explanation := look(t, observe(t, serve(t, &scripted{holders: [][]string{{"a_1"}}, release: "v1.34.4",
+	e, explanation := lookAt(t, observe(t, serve(t, &scripted{holders: [][]string{{"a_1"}}, release: "v1.34.4",
 		hash: "h"}), deviceClasses))
 	if e.Evidence != migrate.Sampled || !slices.Equal(e.Servers, []string{"a_1"}) ||
 		!strings.Contains(explanation.Reason, "v1.34.4") {

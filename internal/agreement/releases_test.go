@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+
+	"github.com/kube-migrator/kube-migrator/internal/agreement/look"
 )
 
 func TestARoundShowsTheReleasesOfTheServersAsTheyAreNow(t *testing.T) {
@@ -19,7 +21,7 @@ func TestARoundShowsTheReleasesOfTheServersAsTheyAreNow(t *testing.T) {
 			return
 		}
 		s.ServeHTTP(w, r)
-	})), Options{})
+	})), look.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

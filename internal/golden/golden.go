@@ -39,6 +39,15 @@ func Compare(t testing.TB, path, got string) {
 	}
 }
 
+// Record writes what a real system has shown, if the test runs with -update: the input of tests without that system,
+// which differs from one recording to the next.
+func Record(t testing.TB, path string, content func() string) {
+	t.Helper()
+	if *update {
+		write(t, path, content())
+	}
+}
+
 func write(t testing.TB, path, got string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -236,9 +236,10 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 			!strings.Contains(explanation.Reason, "requires authentication") {
 			t.Errorf("the epoch is %+v: %s", e, explanation)
 		}
-		v := viewOf(t, roundOf(t, o), "wardle.example.com", "flunders")
+		record(t, o, "an-aggregated-server")
+		v := verdictOf(t, roundOf(t, o), "wardle.example.com", "flunders")
 		if v.Epoch == nil || !v.Epoch.Same(e) || v.Evidence != migrate.Sampled || v.Origin != migrate.Aggregated {
-			t.Errorf("the view is %+v with epoch %+v, want %+v", v, v.Epoch, e)
+			t.Errorf("the verdict is %+v with epoch %+v, want %+v", v, v.Epoch, e)
 		}
 		if first.strange == 0 || len(first.tokens)+len(second.tokens) > 0 {
 			t.Errorf("it was asked %d times without credentials, and with %v, %v", first.strange,
@@ -253,10 +254,10 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 		if epoch.Evidence != migrate.Observed || len(epoch.Servers) != 3 || epoch.Servers[1] != "192.0.2.21:443/p" {
 			t.Errorf("the epoch is %+v", epoch)
 		}
-		v := viewOf(t, roundOf(t, o), "wardle.example.com", "flunders")
+		v := verdictOf(t, roundOf(t, o), "wardle.example.com", "flunders")
 		if v.Epoch == nil || !v.Epoch.Same(epoch) || len(v.Servers) != 2 || !v.Servers[1].Answered ||
 			v.Servers[1].Process != "192.0.2.22:443/q" || v.Servers[1].Hash != epoch.Hash {
-			t.Errorf("the view is %+v with epoch %+v, want %+v", v, v.Epoch, epoch)
+			t.Errorf("the verdict is %+v with epoch %+v, want %+v", v, v.Epoch, epoch)
 		}
 		for _, token := range slices.Concat(first.tokens, second.tokens) {
 			if token != "Bearer "+harmless {
@@ -320,23 +321,23 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 		second.mu.Lock()
 		second.hash = hashOf(flunders, "v1beta1")
 		second.mu.Unlock()
-		v := viewOf(t, roundOf(t, o), "wardle.example.com", "flunders")
+		v := verdictOf(t, roundOf(t, o), "wardle.example.com", "flunders")
 		if v.Epoch != nil || !v.Disagree || len(v.Hashes) != 2 || v.Servers[1].Version != "wardle.example.com/v1beta1" {
-			t.Errorf("the view is %+v", v)
+			t.Errorf("the verdict is %+v", v)
 		}
 		second.mu.Lock()
 		second.hash = first.hash
 		second.mu.Unlock()
 	})
 	t.Run("whose pod came and went leaves a trace", func(t *testing.T) {
-		before := viewOf(t, roundOf(t, o), "wardle.example.com", "flunders")
-		again := viewOf(t, roundOf(t, o), "wardle.example.com", "flunders")
+		before := verdictOf(t, roundOf(t, o), "wardle.example.com", "flunders")
+		again := verdictOf(t, roundOf(t, o), "wardle.example.com", "flunders")
 		if len(before.Traces) != 2 || !slices.Equal(before.Traces, again.Traces) {
 			t.Errorf("nothing happened: traces %v, then %v", before.Traces, again.Traces)
 		}
 		editSlice(t, cluster, "p", "q", "canary")
 		editSlice(t, cluster, "p", "q")
-		after := viewOf(t, roundOf(t, o), "wardle.example.com", "flunders")
+		after := verdictOf(t, roundOf(t, o), "wardle.example.com", "flunders")
 		if !slices.EqualFunc(before.Servers, after.Servers, func(a, b agreement.Server) bool { return a.Process == b.Process }) ||
 			slices.Equal(before.Traces, after.Traces) {
 			t.Errorf("traces are %v after %v, servers %v after %v", after.Traces, before.Traces,
@@ -353,9 +354,9 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 	t.Run("with another's certificate gets no request", func(t *testing.T) {
 		behind["192.0.2.22:443"] = impostor
 		defer func() { behind["192.0.2.22:443"] = second }()
-		v := viewOf(t, roundOf(t, observer(harmless)), "wardle.example.com", "flunders")
+		v := verdictOf(t, roundOf(t, observer(harmless)), "wardle.example.com", "flunders")
 		if v.Evidence != migrate.Sampled || !strings.Contains(v.Why, "1 of 2 processes") || v.Servers[1].Answered {
-			t.Errorf("the view is %+v", v)
+			t.Errorf("the verdict is %+v", v)
 		}
 		if impostor.strange+len(impostor.tokens) > 0 {
 			t.Errorf("the impostor got %d requests and %v", impostor.strange, impostor.tokens)
@@ -363,9 +364,9 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 	})
 	t.Run("whose APIService skips verification is sampled", func(t *testing.T) {
 		writeAPIService(t, cluster, first, nil)
-		v := viewOf(t, roundOf(t, o), "wardle.example.com", "flunders")
+		v := verdictOf(t, roundOf(t, o), "wardle.example.com", "flunders")
 		if v.Evidence != migrate.Sampled || !strings.Contains(v.Why, "skips the verification") {
-			t.Errorf("the view is %+v", v)
+			t.Errorf("the verdict is %+v", v)
 		}
 	})
 	t.Run("that does not answer leaves its group-version unread, and nothing else", func(t *testing.T) {
@@ -374,7 +375,7 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 		if len(round.Unread) != 1 || round.Unread[0].GroupVersion != flunders.Resource.GroupVersion() {
 			t.Errorf("unread: %v", round.Unread)
 		}
-		if v := viewOf(t, round, "", "pods"); v.Evidence != migrate.Observed {
+		if v := verdictOf(t, round, "", "pods"); v.Evidence != migrate.Observed {
 			t.Errorf("pods are %+v", v)
 		}
 	})

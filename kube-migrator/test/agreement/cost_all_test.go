@@ -60,7 +60,7 @@ func TestTheCostOfARoundWithManyCRDs(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		agreed := 0
-		for _, v := range r.Views {
+		for _, v := range r.Verdicts {
 			if v.Evidence == migrate.Observed && v.Resource.Resource == "things" {
 				agreed++
 			}

@@ -49,10 +49,11 @@ func TestRealServersThatPublishStorageVersions(t *testing.T) {
 		pods := o.For(migrate.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"},
 			Kind: "Pod", Origin: migrate.BuiltIn})
 		until(t, pods, "both publish", with(migrate.Declared))
-		v := viewOf(t, roundOf(t, o), "resource.k8s.io", "deviceclasses")
+		record(t, o, "two-servers-that-publish")
+		v := verdictOf(t, roundOf(t, o), "resource.k8s.io", "deviceclasses")
 		if v.Epoch != nil || !v.Disagree || len(v.Hashes) != 2 || len(v.Servers) != 2 || !v.Servers[0].Declared ||
 			!v.Servers[1].Declared {
-			t.Errorf("the view is %+v", v)
+			t.Errorf("the verdict is %+v", v)
 		}
 		t.Log(v.Why)
 	})
@@ -60,17 +61,17 @@ func TestRealServersThatPublishStorageVersions(t *testing.T) {
 	t.Run("agree once both publish one version", func(t *testing.T) {
 		restart(storageVersionAPI...)
 		declared = until(t, r, "Declared", with(migrate.Declared))
-		v := viewOf(t, roundOf(t, o), "resource.k8s.io", "deviceclasses")
+		v := verdictOf(t, roundOf(t, o), "resource.k8s.io", "deviceclasses")
 		if v.Epoch == nil || !v.Epoch.Same(declared) || v.Why != "" {
-			t.Errorf("the view is %+v with epoch %+v, want %+v", v, v.Epoch, declared)
+			t.Errorf("the verdict is %+v with epoch %+v, want %+v", v, v.Epoch, declared)
 		}
 	})
 	t.Run("cover no custom resources", func(t *testing.T) {
 		round := roundOf(t, o)
-		if v := viewOf(t, round, "demo.example.com", "widgets"); v.Evidence != migrate.Observed {
-			t.Errorf("the view is %+v", v)
+		if v := verdictOf(t, round, "demo.example.com", "widgets"); v.Evidence != migrate.Observed {
+			t.Errorf("the verdict is %+v", v)
 		}
-		if v := viewOf(t, round, "", "pods"); v.Evidence != migrate.Declared {
+		if v := verdictOf(t, round, "", "pods"); v.Evidence != migrate.Declared {
 			t.Errorf("pods are %v: %s", v.Evidence, v.Why)
 		}
 	})
@@ -89,10 +90,10 @@ func TestRealServersThatPublishStorageVersions(t *testing.T) {
 	t.Run("of which one leaves its entries behind and publishes no more", func(t *testing.T) {
 		restart() // nothing collects the entries here
 		until(t, r, "Observed", with(migrate.Observed))
-		v := viewOf(t, roundOf(t, o), "resource.k8s.io", "deviceclasses")
+		v := verdictOf(t, roundOf(t, o), "resource.k8s.io", "deviceclasses")
 		if v.Evidence != migrate.Observed || v.Epoch.Declared != "" ||
 			!strings.Contains(v.Why, "api-1 (192.0.2.11:6443) does not publish StorageVersions") {
-			t.Errorf("the view is %+v", v)
+			t.Errorf("the verdict is %+v", v)
 		}
 		if diff := compare.Diff(2, len(v.Servers)); diff != "" {
 			t.Errorf("servers (-want +got):\n%s", diff)
@@ -106,7 +107,7 @@ func TestRealServersThatPublishStorageVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := until(t, r, "Declared", with(migrate.Declared))
-		v := viewOf(t, roundOf(t, o), "resource.k8s.io", "deviceclasses")
+		v := verdictOf(t, roundOf(t, o), "resource.k8s.io", "deviceclasses")
 		if e.Hash != hashOf(deviceClasses, "v1") || v.Epoch == nil || !v.Epoch.Same(e) || v.Servers[0].Hash != e.Hash ||
 			v.Servers[1].Hash != e.Hash {
 			t.Errorf("the epoch is %+v, the view %+v", e, v)
@@ -118,7 +119,7 @@ func TestRealServersThatPublishStorageVersions(t *testing.T) {
 			{Resource: "pods"}: true, {Group: "resource.k8s.io", Resource: "deviceclasses"}: false,
 			{Group: "demo.example.com", Resource: "widgets"}: false,
 		} {
-			if v := viewOf(t, round, resource.Group, resource.Resource); v.OnlyDecodable != want {
+			if v := verdictOf(t, round, resource.Group, resource.Resource); v.OnlyDecodable != want {
 				t.Errorf("only one version of %s can be decoded: %t, want %t", resource, v.OnlyDecodable, want)
 			}
 		}

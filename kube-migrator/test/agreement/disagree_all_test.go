@@ -29,14 +29,15 @@ func TestARoundOfTwoRealServersThatDisagree(t *testing.T) {
 	o := newObserver(t, cluster)
 	var r *agreement.Round
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
-		if r = roundOf(t, o); len(r.Processes) == 2 && viewOf(t, r, "", "pods").Evidence == migrate.Observed {
+		if r = roundOf(t, o); len(r.Processes) == 2 && verdictOf(t, r, "", "pods").Evidence == migrate.Observed {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: two servers asked; pods: %+v", viewOf(t, r, "", "pods"))
+			t.Fatalf("not within a minute: two servers asked; pods: %+v", verdictOf(t, r, "", "pods"))
 		}
 	}
-	v := viewOf(t, r, "resource.k8s.io", "deviceclasses")
+	record(t, o, "two-servers-that-disagree")
+	v := verdictOf(t, r, "resource.k8s.io", "deviceclasses")
 	var shown []string
 	for _, s := range v.Servers {
 		if !s.Answered || s.Process == "" {
@@ -48,9 +49,9 @@ func TestARoundOfTwoRealServersThatDisagree(t *testing.T) {
 	t.Logf("%+v", v)
 	if v.Epoch != nil || !v.Disagree || v.Evidence != 0 || len(v.Hashes) != 2 ||
 		fmt.Sprint(shown) != "[resource.k8s.io/v1 resource.k8s.io/v1beta2]" {
-		t.Errorf("the view is %+v", v)
+		t.Errorf("the verdict is %+v", v)
 	}
-	if got := viewOf(t, r, "demo.example.com", "widgets"); got.Epoch == nil || len(got.Servers) != 2 ||
+	if got := verdictOf(t, r, "demo.example.com", "widgets"); got.Epoch == nil || len(got.Servers) != 2 ||
 		got.Evidence != migrate.Observed {
 		t.Errorf("what both agree on is %+v", got)
 	}

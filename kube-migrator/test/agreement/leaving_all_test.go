@@ -75,7 +75,7 @@ func TestARealServerThatIsToldToEndIsReckonedWithUntilItIsSilent(t *testing.T) {
 		time.Now().Before(deadline); time.Sleep(500 * time.Millisecond) {
 		round, err := o.Round(ctx)
 		if err == nil && round.Leaving {
-			v := viewOf(t, round, "resource.k8s.io", "deviceclasses")
+			v := verdictOf(t, round, "resource.k8s.io", "deviceclasses")
 			serves := slices.ContainsFunc(v.Servers,
 				func(s agreement.Server) bool { return s.Version == "resource.k8s.io/v1beta2" })
 			// it ended just before this look

@@ -115,6 +115,11 @@ func TestTwoRealServers(t *testing.T) {
 	})
 	t.Run("disagree behind a load balancer, too", func(t *testing.T) {
 		until(t, viaBalancer, "a disagreement of samples", disagree)
+		o, err := agreement.NewObserver(balanced(cluster, false), agreement.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		record(t, o, "two-servers-behind-one-address")
 	})
 	t.Run("agree about what both write in one version", func(t *testing.T) {
 		leases := deviceClasses

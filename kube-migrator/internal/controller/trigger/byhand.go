@@ -122,7 +122,7 @@ func tooWeak(evidence migrate.Evidence, s *v1alpha1.StorageStateStatus) string {
 // collection reads the position of the resource's collection.
 func (h *ByHand) collection(ctx context.Context) (ledger.Collection, error) {
 	name := h.resource.GroupResource.String()
-	at := collectionOf(&resource{view: agreement.View{Origin: h.resource.Origin}, entry: &h.resource}, "default")
+	at := collectionOf(&resource{view: agreement.Verdict{Origin: h.resource.Origin}, entry: &h.resource}, "default")
 	c := comparer{rest: h.client, collections: map[string]collection{name: at}}
 	main := ledger.Collection{}
 	if at.main {

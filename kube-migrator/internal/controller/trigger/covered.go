@@ -40,7 +40,7 @@ func (s *Covered) add(look *observation, plan []entryPlan) {
 	defer s.mu.Unlock()
 	before := s.states
 	s.states = map[schema.GroupResource]string{}
-	for _, v := range look.round.Views {
+	for _, v := range look.round.Verdicts {
 		switch {
 		case v.Published == "":
 		case written[stateName(v.Resource.Group, v.Resource.Resource)]:

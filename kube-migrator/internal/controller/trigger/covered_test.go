@@ -17,7 +17,7 @@ func TestAStorageVersionIsCoveredOnceItsRecordIsWritten(t *testing.T) {
 	alias := schema.GroupResource{Group: "old.example.com", Resource: "gears"}
 	one := &resource{names: []string{gears.String(), alias.String()}}
 	look := func(state string) *observation {
-		return &observation{round: &agreement.Round{Views: []agreement.View{
+		return &observation{round: &agreement.Round{Verdicts: []agreement.Verdict{
 			{Resource: gears, Published: state}, {Resource: alias, Published: state + "0"},
 			{Resource: schema.GroupResource{Resource: "pods"}},
 		}}}

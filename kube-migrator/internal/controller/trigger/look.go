@@ -47,7 +47,7 @@ type observation struct {
 
 // resource is one resource of a look.
 type resource struct {
-	view agreement.View
+	view agreement.Verdict
 	// names begin with that of the StorageState.
 	names []string
 	// entry is nil if discovery at the configured address does not show the resource. No migration can be requested
@@ -89,10 +89,10 @@ func (o *observer) look(ctx context.Context) (*observation, error) {
 	if err := o.ask(ctx, s); err != nil {
 		return nil, err
 	}
-	if err := o.learn(ctx, s.round.Views); err != nil {
+	if err := o.learn(ctx, s.round.Verdicts); err != nil {
 		return nil, err
 	}
-	s.resources = o.merge(s.round.Views)
+	s.resources = o.merge(s.round.Verdicts)
 	found, err := o.read(ctx)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (o *observer) ask(ctx context.Context, s *observation) (err error) {
 // are gone.
 func (o *observer) newcomers(r *agreement.Round) (ids []string) {
 	now := map[string]bool{} // whether it has ever answered
-	for _, v := range r.Views {
+	for _, v := range r.Verdicts {
 		for _, server := range v.Servers {
 			id := server.ID + " " + server.Process
 			now[id] = now[id] || server.Answered || o.answered[id]
@@ -184,7 +184,7 @@ func (o *observer) read(ctx context.Context) (objectsRead, error) {
 }
 
 // learn takes an inventory if known is not current.
-func (o *observer) learn(ctx context.Context, views []agreement.View) error {
+func (o *observer) learn(ctx context.Context, views []agreement.Verdict) error {
 	var names []string
 	for _, v := range views {
 		storage := ""
@@ -208,7 +208,7 @@ func (o *observer) learn(ctx context.Context, views []agreement.View) error {
 }
 
 // merge joins the views of names that share storage.
-func (o *observer) merge(views []agreement.View) map[string]*resource {
+func (o *observer) merge(views []agreement.Verdict) map[string]*resource {
 	home := map[string]*inventory.Resource{} // by any name
 	for i := range o.known.Resources {
 		r := &o.known.Resources[i]
@@ -234,7 +234,7 @@ func (o *observer) merge(views []agreement.View) map[string]*resource {
 
 // joined returns the view of a resource that is served under two names. A server that does not show it under one name
 // may show it under the other.
-func joined(a, b agreement.View, name string) agreement.View {
+func joined(a, b agreement.Verdict, name string) agreement.Verdict {
 	if stateName(b.Resource.Group, b.Resource.Resource) == name {
 		a, b = b, a
 	}

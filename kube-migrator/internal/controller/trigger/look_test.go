@@ -27,7 +27,7 @@ func watched() (*journal, position) {
 
 // lookOf returns a look that found one resource, which p1 writes.
 func lookOf(origin migrate.Origin) (*observation, *resource) {
-	r := &resource{names: []string{"gadgets.demo.example.com"}, view: agreement.View{
+	r := &resource{names: []string{"gadgets.demo.example.com"}, view: agreement.Verdict{
 		Resource: schema.GroupResource{Group: "demo.example.com", Resource: "gadgets"}, Origin: origin,
 		Servers: []agreement.Server{{ID: "api-1", Process: "p1", Hash: "h1", Answered: true}},
 		Traces:  []string{"endpointslice default/gadgets u generation 4"},
@@ -146,7 +146,7 @@ func TestCollectionsAreReadWhenTheyAreDue(t *testing.T) {
 	s, _ := lookOf(migrate.BuiltIn)
 	s.resources, s.states = map[string]*resource{}, map[string]*v1alpha1.StorageState{}
 	add := func(name string, origin migrate.Origin) *v1alpha1.StorageState {
-		s.resources[name] = &resource{names: []string{name}, view: agreement.View{Origin: origin}}
+		s.resources[name] = &resource{names: []string{name}, view: agreement.Verdict{Origin: origin}}
 		state := new(v1alpha1.StorageState)
 		state.Status.ResourceVersion, state.Status.PersistedStorageVersionHashes, state.Status.CurrentStorageVersionHash = "5", []string{"h1"}, "h1"
 		s.states[name] = state

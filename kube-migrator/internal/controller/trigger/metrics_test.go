@@ -76,11 +76,11 @@ func TestMetricsTellHowManyStorageStatesAreAbnormalAndWhich(t *testing.T) {
 		v1alpha1.Condition{Type: v1alpha1.ConditionPermitted, Status: metav1.ConditionFalse})
 	excluded := stateThat(t, unknown)
 	excluded.Excluded, excluded.LastHeartbeatTime = true, metav1.NewTime(old)
-	disagreed := stateThat(t, func(s *ledger.State, v *agreement.View) { proven(s, v); disagreeing(s, v) })
+	disagreed := stateThat(t, func(s *ledger.State, v *agreement.Verdict) { proven(s, v); disagreeing(s, v) })
 	gone := named("gone", stateThat(t, unknown))
 	gone.Status.LastHeartbeatTime = metav1.NewTime(old.Add(-time.Hour))
 	for _, s := range []*v1alpha1.StorageState{
-		named("a", stateThat(t, proven)), named("b", stateThat(t, func(*ledger.State, *agreement.View) {})),
+		named("a", stateThat(t, proven)), named("b", stateThat(t, func(*ledger.State, *agreement.Verdict) {})),
 		named("c", stateThat(t, unknown)),
 		named("d", disagreed), named("e", forbidden), named("f", excluded), gone,
 		named("new", new(v1alpha1.StorageStateStatus)),

@@ -20,8 +20,8 @@ func TestEachChangeOfARecordIsToldOnce(t *testing.T) {
 	var (
 		record   = new(v1alpha1.StorageStateStatus)
 		nothing  []string
-		together = func(changes ...func(*ledger.State, *agreement.View)) func(*ledger.State, *agreement.View) {
-			return func(s *ledger.State, v *agreement.View) {
+		together = func(changes ...func(*ledger.State, *agreement.Verdict)) func(*ledger.State, *agreement.Verdict) {
+			return func(s *ledger.State, v *agreement.Verdict) {
 				for _, change := range changes {
 					change(s, v)
 				}
@@ -39,7 +39,7 @@ func TestEachChangeOfARecordIsToldOnce(t *testing.T) {
 	)
 	for _, step := range []struct {
 		name   string
-		change func(*ledger.State, *agreement.View)
+		change func(*ledger.State, *agreement.Verdict)
 		doubt  string
 		want   []string
 	}{

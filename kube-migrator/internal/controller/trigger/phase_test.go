@@ -15,7 +15,7 @@ import (
 )
 
 // stateThat returns a recorded status with a change: v1 and v2 may be stored, and two API servers write v2.
-func stateThat(t *testing.T, change func(*ledger.State, *agreement.View)) *v1alpha1.StorageStateStatus {
+func stateThat(t *testing.T, change func(*ledger.State, *agreement.Verdict)) *v1alpha1.StorageStateStatus {
 	t.Helper()
 	s, v := full, view
 	s.Persisted, s.Servers, s.OnlyDecodable = []string{"h1", "h2"},
@@ -25,22 +25,22 @@ func stateThat(t *testing.T, change func(*ledger.State, *agreement.View)) *v1alp
 	return &written
 }
 
-func proven(s *ledger.State, _ *agreement.View)  { s.Persisted = []string{"h2"} }
-func unknown(s *ledger.State, _ *agreement.View) { s.Persisted = []string{ledger.Unknown, "h2"} }
+func proven(s *ledger.State, _ *agreement.Verdict)  { s.Persisted = []string{"h2"} }
+func unknown(s *ledger.State, _ *agreement.Verdict) { s.Persisted = []string{ledger.Unknown, "h2"} }
 
-func disagreeing(s *ledger.State, v *agreement.View) {
+func disagreeing(s *ledger.State, v *agreement.Verdict) {
 	s.Epoch, s.Current = nil, ledger.Unknown
 	v.Epoch, v.Disagree, v.Why = nil, true, "api-1 writes v1, api-2 writes v2"
 }
 
 // silent makes an API server not answer, so that the versions written now are unknown.
-func silent(s *ledger.State, v *agreement.View) {
+func silent(s *ledger.State, v *agreement.Verdict) {
 	s.Epoch, s.Current = nil, ledger.Unknown
 	v.Epoch, v.Disagree, v.Why = nil, false, "api-2 does not answer"
 }
 
 // weak makes the API servers agree without having been asked one by one.
-func weak(s *ledger.State, v *agreement.View) {
+func weak(s *ledger.State, v *agreement.Verdict) {
 	s.Epoch, s.Current = nil, ledger.Unknown
 	v.Evidence = migrate.Sampled
 }
@@ -55,26 +55,26 @@ func TestOneWordSumsUpWhatHasToBeResolvedFirst(t *testing.T) {
 	exclude := func(s *v1alpha1.StorageStateStatus) { s.Excluded = true }
 	as := func(*v1alpha1.StorageStateStatus) {}
 	for name, c := range map[string]struct {
-		change func(*ledger.State, *agreement.View)
+		change func(*ledger.State, *agreement.Verdict)
 		also   func(*v1alpha1.StorageStateStatus)
 		want   v1alpha1.StoragePhase
 	}{
 		"proven": {proven, as, v1alpha1.StoragePhaseMigrated},
-		"two versions": {func(*ledger.State, *agreement.View) {}, as,
+		"two versions": {func(*ledger.State, *agreement.Verdict) {}, as,
 			v1alpha1.StoragePhaseNotMigrated},
 		"unknown": {unknown, as, v1alpha1.StoragePhaseUnknown},
 		"nothing recorded": {func(s *ledger.State,
-			_ *agreement.View) {
+			_ *agreement.Verdict) {
 			s.Persisted = nil
 		}, as, v1alpha1.StoragePhaseUnknown},
 		"disagreement": {disagreeing, as, v1alpha1.StoragePhaseDisagreed},
 		"a disagreement, one of them silent": {func(s *ledger.State,
-			v *agreement.View) {
+			v *agreement.Verdict) {
 			silent(s, v)
 			s.Servers[0].Hash = "h1"
 		}, as, v1alpha1.StoragePhaseDisagreed},
 		"unknown, and a disagreement": {func(s *ledger.State,
-			v *agreement.View) {
+			v *agreement.Verdict) {
 			unknown(s, v)
 			disagreeing(s, v)
 		}, as, v1alpha1.StoragePhaseDisagreed},

@@ -75,7 +75,7 @@ const (
 
 // status returns the status of a StorageState after a decision: the fields of the ledger's State unchanged, and the
 // same in readable form. It is pure.
-func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.View, doubt string,
+func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.Verdict, doubt string,
 	now time.Time) v1alpha1.StorageStateStatus {
 	readable := readables(before, v)
 	next := v1alpha1.StorageStateStatus{
@@ -128,7 +128,7 @@ func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.Vi
 // sinceOf returns the start of the epoch. It does not change while the epoch lasts: each look determines it slightly
 // differently, and the earliest value is kept. If the traces of aggregated API servers have changed, the same epoch may
 // have been interrupted.
-func sinceOf(status *v1alpha1.StorageStateStatus, v *agreement.View) metav1.Time {
+func sinceOf(status *v1alpha1.StorageStateStatus, v *agreement.Verdict) metav1.Time {
 	before, since := status.Epoch, metav1.NewTime(v.Epoch.Since.Truncate(time.Second))
 	if v.Origin == migrate.Aggregated && !slices.Equal(status.Traces, v.Traces) {
 		return since
@@ -142,7 +142,7 @@ func sinceOf(status *v1alpha1.StorageStateStatus, v *agreement.View) metav1.Time
 
 // readables maps hashes to the versions that they stand for, as far as they are known: "v2", or "group/v2" if it is the
 // version of another group.
-func readables(before *v1alpha1.StorageStateStatus, v *agreement.View) map[string]string {
+func readables(before *v1alpha1.StorageStateStatus, v *agreement.Verdict) map[string]string {
 	known := map[string]string{}
 	for i, hash := range before.PersistedStorageVersionHashes {
 		if i < len(before.PersistedVersions) && before.PersistedVersions[i] != hash {
@@ -179,7 +179,7 @@ func readables(before *v1alpha1.StorageStateStatus, v *agreement.View) map[strin
 }
 
 // conditions returns AllEncodingVersionsEqual and Migrated, followed by all others unchanged.
-func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, doubt string,
+func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.Verdict, doubt string,
 	now metav1.Time) []v1alpha1.Condition {
 	equal := v1alpha1.Condition{Type: v1alpha1.ConditionAllEncodingVersionsEqual, Status: metav1.ConditionUnknown,
 		Reason: v1alpha1.ReasonNotKnown, Message: "Not every API server could be asked"}
@@ -237,7 +237,7 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, 
 
 // isWeak reports whether the API servers seem to agree, but the ledger was not told because the evidence is too weak.
 // The ledger accepts every other agreement in which no server shows another version, so no other reason remains.
-func isWeak(s ledger.State, v *agreement.View) bool {
+func isWeak(s ledger.State, v *agreement.Verdict) bool {
 	return s.Epoch == nil && v.Epoch != nil &&
 		!slices.ContainsFunc(s.Servers, func(server ledger.Server) bool {
 			return server.Hash != "" &&
@@ -246,7 +246,7 @@ func isWeak(s ledger.State, v *agreement.View) bool {
 }
 
 // weakness says, for users, why an agreement proves nothing.
-func weakness(v *agreement.View) string {
+func weakness(v *agreement.Verdict) string {
 	text := fmt.Sprintf("All API servers seem to encode the resource in one version, but the evidence is only %v, "+
 		"and the installation requires more", v.Evidence)
 	if v.Why != "" {

@@ -31,7 +31,7 @@ var (
 		},
 		CRD: &ledger.CRD{UID: "u", Generation: 4, Hash: "h2"}, OnlyDecodable: true,
 	}
-	view = agreement.View{
+	view = agreement.Verdict{
 		Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, Evidence: migrate.Observed,
 		Version: "demo.example.com/v2",
 		Servers: []agreement.Server{{ID: "api-1", Hash: "h2", Version: "demo.example.com/v2"}},
@@ -94,7 +94,7 @@ func TestTheStartOfAnEpochIsKeptWhileNothingHappened(t *testing.T) {
 		"the StorageVersion has changed": {migrate.Aggregated, []string{"storageversion u/2"}, later},
 		"a built-in resource":            {migrate.BuiltIn, nil, noon},
 	} {
-		v := &agreement.View{Origin: test.origin, Traces: test.traces,
+		v := &agreement.Verdict{Origin: test.origin, Traces: test.traces,
 			Epoch: &migrate.Epoch{Servers: []string{"p1"}, Since: later}}
 		if since := sinceOf(before, v); !since.Equal(&metav1.Time{Time: test.want}) {
 			t.Errorf("%s: since %s, want %s", name, since, test.want)
@@ -122,7 +122,7 @@ func TestConditionsSayWhatIsKnown(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		state           ledger.State
-		view            agreement.View
+		view            agreement.Verdict
 		doubt           string
 		equal, migrated metav1.ConditionStatus
 		says            string

@@ -173,7 +173,7 @@ func (r *rolling) of(name string) *resource {
 		origin = migrate.Custom
 	}
 	gr := schema.ParseGroupResource(name)
-	return &resource{names: []string{name}, view: agreement.View{Resource: gr, Origin: origin},
+	return &resource{names: []string{name}, view: agreement.Verdict{Resource: gr, Origin: origin},
 		entry: &inventory.Resource{GroupResource: gr, Endpoint: "v1"}}
 }
 

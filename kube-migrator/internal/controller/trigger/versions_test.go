@@ -58,7 +58,7 @@ func TestTheVersionsFollowTheStorageVersionOfACRDAndAreWrittenOnlyThen(t *testin
 	}
 	o, g := observer{rest: client}, grants{rest: client, versions: "versions"}
 	for _, storage = range []string{"v1", "v1", "v2", "v2"} {
-		views := []agreement.View{{Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"},
+		views := []agreement.Verdict{{Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"},
 			Versions: []string{"v1", "v2"}, CRD: &agreement.CRD{Storage: storage}}}
 		if err := o.learn(t.Context(), views); err != nil {
 			t.Fatal(err)
