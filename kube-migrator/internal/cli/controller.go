@@ -105,9 +105,7 @@ func (c *controllerCommand) add(flags *pflag.FlagSet) {
 	arg.Duration(flags, &c.trigger.Period, "discovery-period", trigger.DefaultPeriod, time.Second,
 		"How often to ask all API servers what they store if nothing changes")
 	addPace(flags, &c.trigger.Pace, 0, 0)
-	arg.Evidence(flags, &o.MinEvidence)
-	arg.Duration(flags, &o.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, time.Nanosecond, arg.SettleTimeUsage)
-	arg.ShutdownDelay(flags, &o.ShutdownDelay)
+	addSettings(flags, &o.Settings)
 	arg.Duration(flags, &o.RetryAfter, "retry-after", migrations.DefaultRetryAfter, time.Nanosecond,
 		"How long after its first failure to retry a migration; doubled each time, at most 6h")
 	flags.BoolVar(&o.KeepStoredVersions, "keep-stored-versions", false,
@@ -124,6 +122,13 @@ func (c *controllerCommand) add(flags *pflag.FlagSet) {
 		"Where /healthz and /readyz are served; 0: nowhere")
 }
 
+// addSettings adds the flags of what the controller passes on to its workers.
+func addSettings(flags *pflag.FlagSet, s *worker.Settings) {
+	arg.Evidence(flags, &s.MinEvidence)
+	arg.Duration(flags, &s.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, time.Nanosecond, arg.SettleTimeUsage)
+	arg.ShutdownDelay(flags, &s.ShutdownDelay)
+}
+
 // check returns an error for flags that contradict one another. It sends no request.
 func (c *controllerCommand) check() error {
 	o := &c.options
@@ -133,8 +138,8 @@ func (c *controllerCommand) check() error {
 	if err := arg.Patterns(slices.Concat(c.trigger.Include, c.trigger.Exclude)); err != nil {
 		return exit.Usage(c.command, err)
 	}
-	arg.CompleteShutdownDelay(c.command, o.SettleTime, &o.ShutdownDelay)
-	c.trigger.ShutdownDelay = o.ShutdownDelay
+	arg.CompleteShutdownDelay(c.command, o.Settings.SettleTime, &o.Settings.ShutdownDelay)
+	c.trigger.ShutdownDelay = o.Settings.ShutdownDelay
 	o.InProcess = c.workers == workersInProcess
 	c.trigger.Paused, c.trigger.RollbackAccepted = install.Paused, install.RollbackAccepted
 	c.trigger.RecordOnly, c.trigger.Bootstrap = !c.autoTrigger, c.bootstrap == bootstrapAll
@@ -192,14 +197,15 @@ func newWorkerCommand(env *environment) *cobra.Command {
 			return c.interruptible(command.Context(), c.run)
 		},
 	}
-	flags := c.command.Flags()
+	c.add(c.command.Flags())
+	return c.command
+}
+
+func (c *workerCommand) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.options.Namespace, "namespace", "", "Namespace of the ConfigMaps")
 	flags.StringVar(&c.options.Roster, "roster", "",
 		"Name of the ConfigMap in which the controller writes which run comes next")
-	arg.Evidence(flags, &c.options.MinEvidence)
-	arg.Delay(flags, &c.options.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, arg.SettleTimeUsage)
-	arg.ShutdownDelay(flags, &c.options.ShutdownDelay)
-	return c.command
+	addSettings(flags, &c.options.Settings)
 }
 
 // check returns an error for flags that contradict one another. It sends no request.
@@ -209,7 +215,7 @@ func (c *workerCommand) check() error {
 			return arg.Missing(c.command, flag)
 		}
 	}
-	arg.CompleteShutdownDelay(c.command, c.options.SettleTime, &c.options.ShutdownDelay)
+	arg.CompleteShutdownDelay(c.command, c.options.Settings.SettleTime, &c.options.Settings.ShutdownDelay)
 	return nil
 }
 

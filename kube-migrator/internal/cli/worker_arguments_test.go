@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -20,22 +21,27 @@ func TestTheWorkerHasExactlyTheFlagsThatTheControllerSetsAndTheGuardAdmits(t *te
 	command := newWorkerCommand(&environment{name: "kube-migrator"})
 	var has []string
 	command.LocalFlags().VisitAll(func(f *pflag.Flag) { has = append(has, f.Name) })
-	want := slices.Sorted(slices.Values(worker.FlagNames()))
-	if diff := cmp.Diff(want, has); diff != "" {
+	if diff := cmp.Diff(slices.Sorted(slices.Values(worker.FlagNames())), has); diff != "" {
 		t.Errorf("flags (-listed +of the command):\n%s", diff)
 	}
-	line := worker.Arguments{Namespace: "ours", Roster: "job-roster", MinEvidence: migrate.Sampled,
-		SettleTime: time.Minute, ShutdownDelay: time.Second}.CommandLine()
+	settings := worker.Settings{MinEvidence: migrate.Sampled, SettleTime: time.Minute, ShutdownDelay: time.Second}
+	for field, value := range reflect.ValueOf(settings).Fields() {
+		if value.IsZero() {
+			t.Fatalf("this test has to set %s", field.Name)
+		}
+	}
+	line := worker.Arguments{Namespace: "ours", Roster: "job-roster", Settings: settings}.CommandLine()
 	if line[0] != command.Name() {
 		t.Errorf("the container runs the command %s, not %s", line[0], command.Name())
 	}
-	if err := command.ParseFlags(line[1:]); err != nil {
+	var given workerCommand
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	given.add(flags)
+	if err := flags.Parse(line[1:]); err != nil {
 		t.Fatal(err)
 	}
-	for flag, value := range map[string]string{"namespace": "ours", "roster": "job-roster", "min-evidence": "sampled",
-		"settle-time": "1m0s", "shutdown-delay": "1s"} {
-		if f := command.Flags().Lookup(flag); f == nil || f.Value.String() != value {
-			t.Errorf("--%s is %v, want %s", flag, f, value)
-		}
+	want := worker.ServeOptions{Options: worker.Options{Namespace: "ours", Settings: settings}, Roster: "job-roster"}
+	if diff := cmp.Diff(want, given.options); diff != "" {
+		t.Errorf("what the worker was given (-want +got):\n%s", diff)
 	}
 }

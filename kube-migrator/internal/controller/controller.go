@@ -30,8 +30,8 @@ type Options struct {
 // Run runs all until the context ends; see migration.Run.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	o.Trigger.Namespace, o.Trigger.MinEvidence, o.Trigger.Logger = o.Migration.Namespace,
-		o.Migration.MinEvidence, o.Migration.Logger
-	o.Trigger.SettleTime = o.Migration.SettleTime
+		o.Migration.Settings.MinEvidence, o.Migration.Logger
+	o.Trigger.SettleTime = o.Migration.Settings.SettleTime
 	if !o.Migration.InProcess {
 		o.Trigger.Worker = access.Account{Namespace: o.Migration.Namespace, Name: o.Migration.WorkerServiceAccount}
 	}

@@ -133,7 +133,7 @@ func (r *run) options(a assignment) migrate.Options {
 		SettlePatience:      patience,
 		MaxObjectsPerSecond: float64(a.pace.MaxObjectsPerSecond), MaxInFlight: int(a.pace.MaxInFlight),
 		MaxBytesPerSecond: a.pace.MaxBytesPerSecond,
-		SettleTime:        r.SettleTime, MinEvidence: r.MinEvidence, Resume: true, Checkpoints: r.record, Logger: r.log,
+		SettleTime:        r.Settings.SettleTime, MinEvidence: r.Settings.MinEvidence, Resume: true, Checkpoints: r.record, Logger: r.log,
 		AcceptFieldLoss: a.accepted,
 	}
 }

@@ -155,7 +155,7 @@ func (l *lab) options(p *testbed.Proxy) Options {
 	}
 	return Options{
 		Config: c, Migration: "widgets", UID: l.uid, Generation: 1, Attempt: 1, Namespace: "default", ConfigMap: "run",
-		SettleTime: time.Second, ShutdownDelay: time.Nanosecond,
+		Settings: Settings{SettleTime: time.Second, ShutdownDelay: time.Nanosecond},
 	}
 }
 

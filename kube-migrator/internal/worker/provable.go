@@ -12,7 +12,9 @@ import (
 )
 
 // leastEvidence returns the weakest evidence that proves anything.
-func (r *run) leastEvidence() migrate.Evidence { return cmp.Or(r.MinEvidence, migrate.Observed) }
+func (r *run) leastEvidence() migrate.Evidence {
+	return cmp.Or(r.Settings.MinEvidence, migrate.Observed)
+}
 
 // provable checks, before an attempt repeats a complete sweep whose evidence was too weak, whether another sweep could
 // prove more. If not, the attempt ends here with a *problem: sending the same patches again would change nothing (I7).

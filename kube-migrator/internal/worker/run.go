@@ -56,12 +56,7 @@ type Options struct {
 	// Namespace and ConfigMap name the ConfigMap for checkpoint and report. The controller creates it.
 	Namespace string
 	ConfigMap string
-	// MinEvidence is the weakest evidence that proves anything. 0 means Observed.
-	MinEvidence migrate.Evidence
-	// SettleTime is that of the epoch. 0 means the engine's default.
-	SettleTime time.Duration
-	// ShutdownDelay is that of agreement.Options.
-	ShutdownDelay time.Duration
+	Settings  Settings
 	// Stop, when closed, ends the run gently: the requests in flight are finished and the checkpoint is saved. A nil
 	// Stop never ends it.
 	Stop <-chan struct{}

@@ -84,7 +84,7 @@ func (s *sweeping) prepare(ctx context.Context) (*migrate.Sweep, error) {
 		return nil, err
 	}
 	servers, err := agreement.New(s.run.config, resource.Target(), agreement.Options{
-		DiscoveryToken: discovery.Tokens(s.run.client, s.run.Namespace), ShutdownDelay: s.run.ShutdownDelay,
+		DiscoveryToken: discovery.Tokens(s.run.client, s.run.Namespace), ShutdownDelay: s.run.Settings.ShutdownDelay,
 	})
 	if err != nil {
 		return nil, err

@@ -132,9 +132,7 @@ func (p *inProcess) start(ctx context.Context, m *v1alpha1.StorageVersionMigrati
 func (p *inProcess) work(ctx context.Context, w *inProcessWorker, r run) {
 	err := worker.Run(ctx, worker.Options{
 		Config: p.config, Migration: r.migration, UID: r.uid, Generation: r.generation, Attempt: r.attempt,
-		Namespace: p.namespace, ConfigMap: r.name, MinEvidence: p.minEvidence, SettleTime: p.settleTime,
-		ShutdownDelay: p.shutdownDelay,
-		Stop:          w.stop, Logger: p.log,
+		Namespace: p.namespace, ConfigMap: r.name, Settings: p.settings, Stop: w.stop, Logger: p.log,
 	})
 	if err != nil && !errors.Is(err, worker.ErrStopped) && !errors.Is(err, worker.ErrOutdated) && ctx.Err() == nil {
 		p.log.Error("A worker ended without a result; restarting it", "migration", r.migration, "error", err)

@@ -72,7 +72,7 @@ func (j *jobs) look(ctx context.Context, live bool) ([]carrier, map[string]*core
 func (j *jobs) carrier(job *batchv1.Job, rosters map[string]*corev1.ConfigMap) (c carrier, err error) {
 	c.job = job
 	c.working, c.broken = stateOf(job)
-	c.outdated, c.otherwise = workerOf(job) != j.worker(), job.Annotations[settingsAnnotation] != j.settings()
+	c.outdated, c.otherwise = workerOf(job) != j.worker(), job.Annotations[settingsAnnotation] != j.settings.String()
 	var r worker.Roster
 	if last, noted := job.Annotations[lastAnnotation]; noted && job.DeletionTimestamp != nil {
 		// The garbage collector deletes the roster before the pods have ended. A Job that is being deleted is assigned
@@ -312,20 +312,13 @@ func (j *jobs) metadata(name string) metav1.ObjectMeta {
 	}
 }
 
-// arguments returns the arguments of the worker that reads a roster.
-func (j *jobs) arguments(roster string) worker.Arguments {
-	return worker.Arguments{Namespace: j.namespace, Roster: roster, MinEvidence: j.minEvidence,
-		SettleTime: j.settleTime, ShutdownDelay: j.shutdownDelay}
-}
-
-func (j *jobs) settings() string { return j.arguments("").Settings() }
-
 // job returns a Job: one pod at a time, restarted until its worker closes the roster. No migration owns it.
 func (j *jobs) job(name string) *batchv1.Job {
 	meta := j.metadata(name)
-	meta.Annotations = map[string]string{workerAnnotation: j.worker(), settingsAnnotation: j.settings()}
+	meta.Annotations = map[string]string{workerAnnotation: j.worker(), settingsAnnotation: j.settings.String()}
 	// With any way of deleting it, the Job exists until its pods are gone (I8).
 	meta.Finalizers = []string{metav1.FinalizerDeleteDependents}
+	arguments := worker.Arguments{Namespace: j.namespace, Roster: rosterOf(name), Settings: j.settings}
 	return &batchv1.Job{
 		ObjectMeta: meta,
 		Spec: batchv1.JobSpec{
@@ -340,7 +333,7 @@ func (j *jobs) job(name string) *batchv1.Job {
 			TTLSecondsAfterFinished: new(int32(3600)),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels, Annotations: meta.Annotations},
-				Spec:       j.pod(j.arguments(rosterOf(name)).CommandLine()),
+				Spec:       j.pod(arguments.CommandLine()),
 			},
 		},
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/worker"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // The labels and annotations of a checkpoint's ConfigMap that identify its run.
@@ -220,13 +219,4 @@ func inOrder(own []run) []run {
 	sorted := slices.Clone(own)
 	slices.SortFunc(sorted, order)
 	return sorted
-}
-
-// workerSettings are the settings of every worker.
-type workerSettings struct {
-	namespace   string
-	minEvidence migrate.Evidence
-	settleTime  time.Duration
-	// shutdownDelay is that of agreement.Options.
-	shutdownDelay time.Duration
 }

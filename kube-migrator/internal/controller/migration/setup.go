@@ -57,6 +57,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/controller/scrape"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/install/discovery"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/worker"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -72,12 +73,8 @@ type Options struct {
 	WorkerServiceAccount  string
 	// MaxConcurrent bounds the migrations at work. 0 means 1.
 	MaxConcurrent int
-	// MinEvidence is the weakest evidence that proves anything. 0 means Observed.
-	MinEvidence migrate.Evidence
-	// SettleTime is how long after the beginning of an epoch nothing is concluded. 0 means 2 minutes.
-	SettleTime time.Duration
-	// ShutdownDelay is that of agreement.Options.
-	ShutdownDelay time.Duration
+	// Settings are those of every worker. The controller itself keeps to them, too.
+	Settings worker.Settings
 	// RetryAfter is how long after its first failure a migration is tried again. It doubles each time, up to 6 hours. 0
 	// means 10 minutes.
 	RetryAfter time.Duration
@@ -117,14 +114,14 @@ func (o Options) withDefaults() Options {
 	if o.MaxConcurrent == 0 {
 		o.MaxConcurrent = DefaultMaxConcurrent
 	}
-	if o.MinEvidence == 0 {
-		o.MinEvidence = migrate.Observed
+	if o.Settings.MinEvidence == 0 {
+		o.Settings.MinEvidence = migrate.Observed
 	}
-	if o.SettleTime == 0 {
-		o.SettleTime = migrate.DefaultSettleTime
+	if o.Settings.SettleTime == 0 {
+		o.Settings.SettleTime = migrate.DefaultSettleTime
 	}
-	if o.ShutdownDelay == 0 {
-		o.ShutdownDelay = agreement.DefaultShutdownDelay
+	if o.Settings.ShutdownDelay == 0 {
+		o.Settings.ShutdownDelay = agreement.DefaultShutdownDelay
 	}
 	if o.RetryAfter == 0 {
 		o.RetryAfter = DefaultRetryAfter
@@ -260,7 +257,7 @@ func add(ctx context.Context, m manager.Manager, config *rest.Config, o Options)
 		return err
 	}
 	servers, err := agreement.NewObserver(config, agreement.Options{
-		DiscoveryToken: discovery.Tokens(restClient, o.Namespace), ShutdownDelay: o.ShutdownDelay,
+		DiscoveryToken: discovery.Tokens(restClient, o.Namespace), ShutdownDelay: o.Settings.ShutdownDelay,
 	})
 	if err != nil {
 		return err
@@ -290,9 +287,10 @@ func add(ctx context.Context, m manager.Manager, config *rest.Config, o Options)
 	}
 	c := &controller{
 		client: m.GetClient(), cache: m.GetCache(), live: m.GetAPIReader(), rest: restClient, runs: carriers,
-		judge:  &judge{client: restClient, servers: servers, minEvidence: o.MinEvidence, keep: o.KeepStoredVersions},
+		judge: &judge{client: restClient, servers: servers, minEvidence: o.Settings.MinEvidence,
+			keep: o.KeepStoredVersions},
 		events: m.GetEventRecorder("kube-migrator"), metrics: counters, log: o.Logger, most: o.MaxConcurrent,
-		firstRetry: o.RetryAfter, settleTime: o.SettleTime, unrecorded: o.Unrecorded,
+		firstRetry: o.RetryAfter, settleTime: o.Settings.SettleTime, unrecorded: o.Unrecorded,
 	}
 	return watch(m, c, ended, o)
 }
@@ -300,8 +298,7 @@ func add(ctx context.Context, m manager.Manager, config *rest.Config, o Options)
 // runsOf returns what carries out runs.
 func runsOf(m manager.Manager, config *rest.Config, o Options, ended func()) (runs, error) {
 	s := store{
-		workerSettings: workerSettings{namespace: o.Namespace, minEvidence: o.MinEvidence,
-			settleTime: o.SettleTime, shutdownDelay: o.ShutdownDelay},
+		namespace: o.Namespace, settings: o.Settings,
 		client: m.GetClient(), live: m.GetAPIReader(), log: o.Logger,
 	}
 	if !o.InProcess {

@@ -19,10 +19,11 @@ import (
 
 // store contains the checkpoints of runs: ConfigMaps in the installation's namespace.
 type store struct {
-	workerSettings
-	client client.Client // reads from the cache
-	live   client.Reader // reads from the API server
-	log    *slog.Logger
+	namespace string
+	settings  worker.Settings
+	client    client.Client // reads from the cache
+	live      client.Reader // reads from the API server
+	log       *slog.Logger
 }
 
 func (s store) reader(live bool) client.Reader {

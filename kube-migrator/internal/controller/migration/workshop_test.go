@@ -36,8 +36,8 @@ func newWorkshop(t *testing.T) *workshop {
 		t.Fatal(err)
 	}
 	s := store{
-		workerSettings: workerSettings{namespace: "default", minEvidence: migrate.Observed, settleTime: time.Minute},
-		client:         c, live: c, log: slog.New(slog.DiscardHandler),
+		namespace: "default", settings: worker.Settings{MinEvidence: migrate.Observed, SettleTime: time.Minute},
+		client: c, live: c, log: slog.New(slog.DiscardHandler),
 	}
 	return &workshop{T: t, jobs: &jobs{store: s, image: "example.com/none", serviceAccount: "default"}}
 }
