@@ -33,15 +33,6 @@ func TestAComparisonIsNotTriedInVainIndefinitely(t *testing.T) {
 	}
 }
 
-func TestBackoffDoublesUpToSixHours(t *testing.T) {
-	for failures, want := range map[int64]time.Duration{1: 10 * time.Minute, 2: 20 * time.Minute, 6: 320 * time.Minute,
-		7: 6 * time.Hour, 1000: 6 * time.Hour} {
-		if got := backoff(10*time.Minute, failures); got != want {
-			t.Errorf("after %d failures: %s, want %s", failures, got, want)
-		}
-	}
-}
-
 // A run that would wait for its epoch to settle gives its turn away. It has not failed, and goes on from its checkpoint
 // when the epoch can have settled.
 func TestARunWhoseEpochHasToSettleWaitsWithoutItsTurn(t *testing.T) {
