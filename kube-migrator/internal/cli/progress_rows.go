@@ -104,13 +104,10 @@ func rowOf(m *v1alpha1.StorageVersionMigration, resource string) render.Progress
 	}
 	if c := records.ConditionOf(m, v1alpha1.ConditionFailed); c != nil && row.Run == upgrade.HasFailed &&
 		slices.Contains(worker.Failures(), worker.Result(c.Reason)) {
-		row.Runbook = runbook + strings.ToLower(c.Reason)
+		row.Runbook = render.Runbook + strings.ToLower(c.Reason)
 	}
 	return row
 }
-
-// runbook is the page with a section for each reason for which a run fails.
-const runbook = "https://github.com/kube-migrator/kube-migrator/blob/main/docs/runbook.md#"
 
 func moment(t metav1.Time) *time.Time {
 	if t.IsZero() {

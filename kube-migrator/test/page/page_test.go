@@ -47,6 +47,7 @@ func cluster(n int) render.Progress {
 			r.Failures = []render.ProgressFailure{{Namespace: "default", Name: "one", Reason: "Rejected", Message: hostile},
 				{Namespace: "team-a", Name: "two", Reason: "Rejected", Message: "spec.color in body is required"}}
 			r.Try = "kubectl describe storageversionmigrations.migration.k8s.io widgets-0"
+			r.Runbook = render.Runbook + "objectsfailed"
 		case 1, 2, 3:
 			eta := now.Add(time.Duration(i) * 95 * time.Second)
 			r.Verdict, r.Why, r.Status, r.Run = upgrade.Unsafe, "its migration is not finished: Rewriting objects", "Running", upgrade.AtWork

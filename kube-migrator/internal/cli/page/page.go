@@ -119,6 +119,8 @@ type Row struct {
 	Cells []Cell
 	// Why is the reason, Try the command that helps; empty for none.
 	Why, Try string
+	// Runbook is the section of render.Runbook that says what to do; empty for none.
+	Runbook string
 	// Failures are objects that could not be rewritten, and Others how many more there are.
 	Failures []Failure
 	Others   int64

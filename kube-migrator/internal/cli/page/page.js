@@ -30,10 +30,10 @@
   // What a user has opened and focused stays so when the part around it is replaced.
   const keeping = (part, change) => {
     const open = [...part.querySelectorAll('details')].map(d => d.open);
-    const at = [...part.querySelectorAll('summary, [tabindex]')].indexOf(document.activeElement);
+    const at = [...part.querySelectorAll('summary, a, [tabindex]')].indexOf(document.activeElement);
     const next = change();
     next.querySelectorAll('details').forEach((d, i) => { d.open = !!open[i]; });
-    if (at >= 0) next.querySelectorAll('summary, [tabindex]')[at]?.focus();
+    if (at >= 0) next.querySelectorAll('summary, a, [tabindex]')[at]?.focus();
   };
   const parsed = html => {
     const template = document.createElement('template');

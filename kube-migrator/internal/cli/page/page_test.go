@@ -55,6 +55,7 @@ func someProgress() render.Progress {
 				Failures: []render.ProgressFailure{{Namespace: "default", Name: "one", Reason: "Rejected",
 					Message: "no color"}, {Name: "two", Reason: "Forbidden"}},
 				Try:      "kubectl describe storageversionmigrations.migration.k8s.io gadgets",
+				Runbook:  render.Runbook + "objectsfailed",
 				Recorded: recorded(metav1.ConditionTrue, v1alpha1.ReasonAgreement, "", 40*time.Minute)},
 			{Resource: "leases.coordination.k8s.io", Verdict: upgrade.Undetermined, Why: "it has no StorageState",
 				PresentStorageVersion: "v1", Try: "kube-migrator request leases.coordination.k8s.io"},
@@ -167,6 +168,7 @@ func TestTextOfOthersIsNeverMarkup(t *testing.T) {
 		r := &p.Resources[i]
 		r.Resource, r.Migration, r.Why, r.Try, r.Summary, r.Status = fmt.Sprint(hostile, i), hostile, hostile, hostile,
 			hostile+"!", hostile
+		r.Runbook = []string{"javascript:alert(1)", hostile, render.Runbook + hostile}[i%3]
 		r.Stored, r.PresentStorageVersion, r.Verdict = []string{hostile}, hostile+"v", hostile
 		for n := range r.Failures {
 			r.Failures[n] = render.ProgressFailure{Namespace: hostile, Name: hostile, Reason: hostile, Message: hostile}
@@ -193,6 +195,11 @@ func TestTextOfOthersIsNeverMarkup(t *testing.T) {
 		}
 		if n := strings.Count(out, "&lt;/script&gt;&lt;img"); n < 5 {
 			t.Errorf("%s: the text is shown %d times only", name, n)
+		}
+		for _, link := range regexp.MustCompile(`<a href="[^"]*`).FindAllString(out, -1) {
+			if !strings.HasPrefix(link, `<a href="`+render.Runbook) {
+				t.Errorf("%s: the link %s", name, link)
+			}
 		}
 		wellFormed(t, name, out)
 	}

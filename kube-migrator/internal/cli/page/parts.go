@@ -97,6 +97,15 @@ func try(command string) markup {
 	return element("p", class("try"), text("Try: "), element("code", nil, text(command)))
 }
 
+// see links to a section of our runbook, and to nothing else.
+func see(section string) markup {
+	if !strings.HasPrefix(section, render.Runbook) {
+		return ""
+	}
+	return element("p", nil, text("See "), element("a", attributes{"href", section},
+		text("the runbook about this failure")))
+}
+
 func totals(t *Total) markup {
 	if t == nil {
 		return ""
@@ -234,7 +243,7 @@ func tableRow(r Row, columns []Column) markup {
 			about = append(about, element("p", class(line.name), text(line.says)))
 		}
 	}
-	about = append(about, try(r.Try), failures(r))
+	about = append(about, try(r.Try), see(r.Runbook), failures(r))
 	return element("tr", attributes{"data-key", r.Key},
 		append([]markup{element("th", attributes{"scope", "row"}, about...)}, cells...)...)
 }

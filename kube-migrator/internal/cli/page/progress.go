@@ -75,7 +75,7 @@ func groupOf(r render.ProgressResource) int {
 }
 
 func progressRow(r render.ProgressResource, p render.Progress) Row {
-	row := Row{Key: r.Resource, Name: r.Resource}
+	row := Row{Key: r.Resource, Name: r.Resource, Runbook: r.Runbook}
 	if r.Verdict != upgrade.Safe || r.Run == upgrade.HasFailed {
 		row.Why, row.Try = r.Why, r.Try
 	}

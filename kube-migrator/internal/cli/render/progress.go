@@ -41,6 +41,9 @@ type ProgressTotal struct {
 	ObjectsPerSecond int64 `json:"objectsPerSecond"`
 }
 
+// Runbook is the page with a section for each reason for which a run fails.
+const Runbook = "https://github.com/kube-migrator/kube-migrator/blob/main/docs/runbook.md#"
+
 // ProgressResource is one resource and the StorageVersionMigration that counts for it.
 type ProgressResource struct {
 	Resource string `json:"resource"`
@@ -81,7 +84,7 @@ type ProgressResource struct {
 	Failures                []ProgressFailure `json:"failures,omitempty"`
 	// Try is the command that helps; empty where nothing has to be done.
 	Try string `json:"try,omitempty"`
-	// Runbook is the page that says what to do about the reason for which the last run failed; empty if none has.
+	// Runbook is the section of Runbook about the reason for which the last run failed; empty if none has.
 	Runbook string `json:"runbook,omitempty"`
 	// Unlisted: tables leave the resource out. It has no StorageVersionMigration, and no one named it.
 	Unlisted bool `json:"-"`
