@@ -14,45 +14,76 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// namesRelease finds minor releases of Kubernetes where a text names those that kube-migrator supports: a range from
-// the oldest on, a constant, binaries in the Makefile.
+// namesRelease finds where a text names the newest minor release of Kubernetes that kube-migrator supports: the end of a
+// range from the oldest on, or a constant.
 var namesRelease = regexp.MustCompile("\\bv?1\\.\\d+`?,?\\s+to\\s+(?://\\s+)?`?(?:internal/testbed/programs/v)?1\\.(\\d+)\\b|" +
-	`=\s*"v1\.([3-9]\d)(?:\.\d+)?"|(?m:^[A-Z]+_BINARIES := .*?\bv1\.([3-9]\d)\.\d+/)`)
+	`=\s*"v1\.([3-9]\d)"|\bNewest = V1([3-9]\d)\b`)
 
 // dated are pages about what was found or decided with the releases of their day, and those that are generated.
 var dated = []string{"changelog/", "docs/adr/", "docs/api.md", "docs/benchmarks", "docs/cli/", "docs/releases.md",
 	"docs/upstream/"}
 
-func TestEveryPlaceThatNamesTheNewestReleaseIsOnTheListAndNamesIt(t *testing.T) {
-	newest := 0
+// minors returns the minor versions of the releases that the repository pins, the oldest first.
+func minors(t *testing.T) (all []int) {
+	t.Helper()
 	for _, name := range files(t, ".mod") {
 		if minor, ours := strings.CutPrefix(filepath.Dir(name), "internal/testbed/programs/v1."); ours {
 			if n, err := strconv.Atoi(minor); err == nil {
-				newest = max(newest, n)
+				all = append(all, n)
 			}
 		}
 	}
-	_, list, found := strings.Cut(string(read(t, "docs/testbed.md")), "\n## Adding a release\n")
-	if newest == 0 || !found {
-		t.Fatalf("the newest release is 1.%d; docs/testbed.md lists its places: %t", newest, found)
+	if len(all) < 3 {
+		t.Fatalf("the repository pins the releases %v", all)
 	}
-	var places, listed []string
-	for _, name := range append(files(t, ".go", ".md"), "Makefile") {
+	slices.Sort(all)
+	return all
+}
+
+func TestTheMakefileBuildsTheNewestReleaseTheOneBeforeAndTheOlderOnes(t *testing.T) {
+	all := minors(t)
+	older, before, newest := all[:len(all)-2], all[len(all)-2], all[len(all)-1]
+	want := map[string][]int{
+		"DEMO": {newest}, "TEST": {before}, "CHAOS": {before, newest}, "RELEASE": older, "NODE": {newest}, "BENCH": {newest},
+	}
+	names := map[string][]int{}
+	for _, m := range regexp.MustCompile(`(?m)^([A-Z]+)_BINARIES := (.*)$`).FindAllStringSubmatch(string(read(t,
+		"Makefile")), -1) {
+		for _, release := range regexp.MustCompile(`\bv1\.(\d+)\.`).FindAllStringSubmatch(m[2], -1) {
+			n, _ := strconv.Atoi(release[1])
+			names[m[1]] = append(names[m[1]], n)
+		}
+		slices.Sort(names[m[1]])
+		names[m[1]] = slices.Compact(names[m[1]])
+	}
+	delete(names, "CHART") // it has programs of other projects
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("minor versions in the variables NAME_BINARIES of the Makefile (-want +got):\n%s", diff)
+	}
+}
+
+func TestEveryPlaceThatNamesTheNewestReleaseIsOnTheListAndNamesIt(t *testing.T) {
+	all := minors(t)
+	newest := all[len(all)-1]
+	_, list, found := strings.Cut(string(read(t, "docs/testbed.md")), "\n## Adding a release\n")
+	if !found {
+		t.Fatal("docs/testbed.md has no list of the places")
+	}
+	places, listed := []string{"Makefile"}, []string(nil) // the test above reads it
+	for _, name := range files(t, ".go", ".md") {
 		if strings.HasSuffix(name, "_test.go") || strings.Contains(name, "/testdata/") ||
 			slices.ContainsFunc(dated, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 			continue
 		}
-		named := 0
-		for _, m := range namesRelease.FindAllStringSubmatch(string(read(t, name)), -1) {
-			n, _ := strconv.Atoi(m[1] + m[2] + m[3]) // one of them matched, and the others are empty
-			named = max(named, n)
+		matches := namesRelease.FindAllStringSubmatch(string(read(t, name)), -1)
+		if len(matches) > 0 {
+			places = append(places, name)
 		}
-		if named == 0 {
-			continue
-		}
-		places = append(places, name)
-		if named != newest {
-			t.Errorf("%s names Kubernetes 1.%d as the newest release, which is 1.%d", name, named, newest)
+		for _, m := range matches {
+			// one of the three matched, and the others are empty
+			if named := m[1] + m[2] + m[3]; named != strconv.Itoa(newest) {
+				t.Errorf("%s names Kubernetes 1.%s as the newest release, which is 1.%d: %s", name, named, newest, m[0])
+			}
 		}
 	}
 	for _, m := range regexp.MustCompile("(?m)^ {3}- (`.*`):").FindAllStringSubmatch(list, -1) {

@@ -16,10 +16,9 @@ import (
 )
 
 func TestTheTablesOfOlderReleasesAreWhatRealServersSayOfThemselves(t *testing.T) {
-	for _, release := range testbed.Releases() {
-		if release != testbed.V136 && release != testbed.V137 {
-			t.Run(string(release), func(t *testing.T) { compare(t, release) })
-		}
+	all := testbed.Releases()
+	for _, release := range all[:len(all)-2] {
+		t.Run(string(release), func(t *testing.T) { compare(t, release) })
 	}
 }
 
