@@ -24,6 +24,9 @@ type Options struct {
 	// and Checkpoints are not counted. Up to a second's worth may come at once, and a larger answer delays the next
 	// request accordingly. 0: no bound.
 	MaxBytesPerSecond int64
+	// Bounds are bounds that this sweep keeps together with others that run at the same time. nil: the bounds are those
+	// of MaxObjectsPerSecond, MaxInFlight and MaxBytesPerSecond, which otherwise mean nothing.
+	Bounds *Bounds
 	// PageSize is how many objects a page of the list has. 0: as many as fit in half a MiB, at most 500.
 	PageSize int64
 	// SettleTime is how long after the start of an epoch a request that started earlier may still write. The sweep
@@ -83,7 +86,9 @@ func (o Options) withDefaults() Options {
 	o.outageTimeout = orDefault(o.outageTimeout, defaultOutageTimeout)
 	o.stallTimeout = orDefault(o.stallTimeout, defaultStallTimeout)
 	o.lookInterval = orDefault(o.lookInterval, defaultLookInterval)
-	o.MaxInFlight = orDefault(o.MaxInFlight, pace.DefaultInFlight)
+	if o.Bounds == nil {
+		o.Bounds = NewBounds(o, 1)
+	}
 	if o.Checkpoints == nil {
 		o.Checkpoints = noCheckpoints{}
 	}
@@ -91,6 +96,22 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
+}
+
+// Bounds bound the load of several sweeps together. None of the sweeps has a share of its own.
+type Bounds struct {
+	shared         *pace.Bounds
+	inFlight       int
+	bytesPerSecond int64
+	sweeps         int
+}
+
+// NewBounds returns the bounds that MaxObjectsPerSecond, MaxInFlight and MaxBytesPerSecond of o describe, for a number
+// of sweeps at the same time.
+func NewBounds(o Options, sweeps int) *Bounds {
+	most := orDefault(o.MaxInFlight, pace.DefaultInFlight)
+	limits := pace.Limits{ObjectsPerSecond: o.MaxObjectsPerSecond, InFlight: most, BytesPerSecond: o.MaxBytesPerSecond}
+	return &Bounds{pace.NewBounds(limits), most, o.MaxBytesPerSecond, max(sweeps, 1)}
 }
 
 func orDefault[T comparable](value, otherwise T) T {

@@ -126,7 +126,7 @@ func (s *Sweep) each(ctx context.Context, starting untilStop, objects []object,
 		})
 	}
 	var workers waitgroup.Group
-	for range min(s.options.MaxInFlight, len(objects)) {
+	for range min(s.options.Bounds.inFlight, len(objects)) {
 		workers.Go(func() {
 			for o, ok := take(); ok; o, ok = take() {
 				put(h(ctx, starting, o))

@@ -49,12 +49,14 @@ func (s *Sweep) hindered() string {
 }
 
 // longestGap is how much later the next object may be due because of a low configured rate or bandwidth, which two
-// pages may be read for before: the next one, and the one after that.
+// pages may be read for before: the next one, and the one after that; and because the other sweeps within the bounds
+// may have theirs first.
 func (s *Sweep) longestGap() time.Duration {
 	seconds := 2 / s.pacer.Stats().RateLimit
-	if bytes := s.options.MaxBytesPerSecond; bytes > 0 {
+	if bytes := s.options.Bounds.bytesPerSecond; bytes > 0 {
 		seconds += 2 * maxPageBytes / float64(bytes)
 	}
+	seconds *= float64(s.options.Bounds.sweeps)
 	return time.Duration(min(seconds, math.MaxInt32) * float64(time.Second))
 }
 

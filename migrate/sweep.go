@@ -95,11 +95,10 @@ func newSweep(client rest.Interface, target Target, agreement Agreement, options
 		asked:     target.Resource.Version,
 		agreement: agreement,
 		options:   o,
-		pacer: pace.New(pace.Limits{ObjectsPerSecond: o.MaxObjectsPerSecond, InFlight: o.MaxInFlight,
-			BytesPerSecond: o.MaxBytesPerSecond}),
-		log:   o.Logger.With("resource", target.GroupResource().String()),
-		phase: Preparing,
-		sizer: pageSizer{fixed: o.PageSize},
+		pacer:     pace.Within(o.Bounds.shared),
+		log:       o.Logger.With("resource", target.GroupResource().String()),
+		phase:     Preparing,
+		sizer:     pageSizer{fixed: o.PageSize},
 	}
 }
 

@@ -115,8 +115,9 @@ type Resource struct {
 	observer *Observer
 	target   migrate.Target
 
-	mu     sync.Mutex
-	memory servers.Memory
+	mu          sync.Mutex
+	memory      servers.Memory
+	explanation Explanation // of the last look that saw an epoch
 }
 
 var _ migrate.Agreement = (*Resource)(nil)
@@ -161,6 +162,13 @@ func (r *Resource) Look(ctx context.Context) (migrate.Epoch, Explanation, error)
 		maxAttempts))
 }
 
+// Explanation is that of the last look that saw an epoch, for users; it is zero before.
+func (r *Resource) Explanation() Explanation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.explanation
+}
+
 func (r *Resource) undetermined(err error) error {
 	return fmt.Errorf("determine the storage version of %s: %w", r.target.GroupResource(), err)
 }
@@ -173,6 +181,7 @@ func (r *Resource) remember(v conclusion, f findings) migrate.Epoch {
 	if f.target.Origin != migrate.Aggregated { // whose servers are different ones
 		stamps.Since = r.observer.sameServersSince(f, stamps)
 	}
+	r.explanation = v.explanation
 	r.memory = r.memory.Next(v.epoch, stamps, servers.ClocksOf(f.leases), f.ended)
 	v.epoch.Since, v.epoch.Leaving = servers.Latest(r.memory.Since, f.absent.Since), f.absent.Until
 	v.epoch.Addresses = f.addressesOf(v.epoch.Hash)

@@ -31,6 +31,9 @@ func lookAt(t *testing.T, r *Resource) (migrate.Epoch, Explanation) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if last := r.Explanation(); last != explanation {
+		t.Errorf("the last explanation is %+v, want %+v", last, explanation)
+	}
 	return epoch, explanation
 }
 

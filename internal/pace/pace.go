@@ -57,33 +57,51 @@ type Stats struct {
 	Servers       int           // over which requests are spread; 0 means that they are not
 }
 
-// Pacer gives permission to send requests, one by one. It is safe for concurrent use.
-type Pacer struct {
+// Bounds are Limits that the Pacers of several sweeps keep together. It is safe for concurrent use.
+type Bounds struct {
 	limits Limits
 	bucket *rate.Limiter // tokens do not accumulate, so the configured rate holds over any interval
-	main   *lane         // of Acquire
 
 	mu       sync.Mutex
 	bytes    bandwidth
-	lanes    []*lane       // of the servers of Spread
-	spread   time.Time     // when Spread was called
-	inFlight int           // in all lanes
+	inFlight int           // of all Pacers
 	changed  chan struct{} // closed and replaced whenever a request that waits may be able to start
-	stats    Stats
 }
 
-// New returns a Pacer that starts with one request in flight.
-func New(limits Limits) *Pacer {
+// NewBounds returns Bounds that no request has used.
+func NewBounds(limits Limits) *Bounds {
 	if limits.InFlight <= 0 {
 		limits.InFlight = DefaultInFlight
 	}
-	now := time.Now()
-	p := &Pacer{limits: limits, bytes: newBandwidth(limits.BytesPerSecond, now), changed: make(chan struct{}),
-		main: newLane(0, limits.InFlight, now), bucket: rate.NewLimiter(rate.Inf, 1)}
+	b := &Bounds{limits: limits, bytes: newBandwidth(limits.BytesPerSecond, time.Now()), changed: make(chan struct{}),
+		bucket: rate.NewLimiter(rate.Inf, 1)}
 	if limits.ObjectsPerSecond > 0 {
-		p.bucket.SetLimit(rate.Limit(limits.ObjectsPerSecond))
+		b.bucket.SetLimit(rate.Limit(limits.ObjectsPerSecond))
 	}
-	return p
+	return b
+}
+
+// Pacer gives permission to send requests, one by one. It is safe for concurrent use.
+type Pacer struct {
+	*bounds
+	main *lane // of Acquire
+
+	// The mutex of the bounds guards these.
+	lanes  []*lane   // of the servers of Spread
+	spread time.Time // when Spread was called
+	stats  Stats
+}
+
+// bounds keeps the name of Bounds out of Pacer, which is none.
+type bounds = Bounds
+
+// New returns a Pacer that starts with one request in flight.
+func New(limits Limits) *Pacer { return Within(NewBounds(limits)) }
+
+// Within returns a Pacer that starts with one request in flight, and keeps the bounds together with all others within
+// them. Its law is its own: one server may take longer for the objects of one resource than for those of another.
+func Within(b *Bounds) *Pacer {
+	return &Pacer{bounds: b, main: newLane(0, b.limits.InFlight, time.Now())}
 }
 
 // Slot is the permission for one request in flight, from Acquire to Release.

@@ -21,6 +21,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/fleet"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -64,7 +65,8 @@ rewritten at their storage version if it is served, whatever version is named. -
 StorageState says that all of it is stored in the current version. No StorageState records a rotated encryption key: add
 --force after a rotation.
 
-Within the default bounds of --max-rate and --max-in-flight, other clients of the API server hardly notice a migration.
+Up to 16 resources are migrated at the same time; the bounds hold for all of them together. Within the default bounds of
+--max-rate and --max-in-flight, other clients of the API server hardly notice a migration.
 With --max-rate=0 --max-in-flight=0 it is as fast as the API server can take: the number of requests in flight follows
 the server's latency and its 429 and 503.
 
@@ -186,7 +188,11 @@ func writeReport(out io.Writer, output render.Format, report interface{ Text(io.
 	return nil
 }
 
-// migrateAll migrates the selected resources, one after the other (I8). The report is nil if nothing was started.
+// atOnce is how many resources of a cluster are migrated at the same time, within bounds that hold for all of them
+// together (I8): most of the time that a small resource takes is spent waiting for answers.
+const atOnce = 16
+
+// migrateAll migrates the selected resources. The report is nil if nothing was started.
 func (c *migrateCommand) migrateAll(ctx context.Context) (*render.Migrations, error) {
 	_, resources, err := c.prepare(ctx, &c.selection)
 	if err != nil {
@@ -196,33 +202,76 @@ func (c *migrateCommand) migrateAll(ctx context.Context) (*render.Migrations, er
 	if c.dryRun != dryRunNone {
 		report.DryRun = c.dryRun
 	}
-	code := exit.Done
-	for _, r := range resources {
-		if interrupted(c.gentle) {
-			code = exit.Interrupted
-			break
+	if len(resources) == 1 {
+		m, err := c.migrate(ctx, resources[0])
+		if err != nil && codeOf(err) != exit.Interrupted && m.Result.Started.IsZero() {
+			return nil, c.explain(resources[0], err) // nothing was started, so the two lines of an error are enough
 		}
-		m, err := c.migrate(ctx, r)
 		report.Resources = append(report.Resources, m)
-		code = exit.Worse(code, codeOf(err))
-		if len(resources) > 1 {
-			fmt.Fprintln(c.Err, m.Headline())
-		}
-		if code == exit.Interrupted {
-			break
-		}
-		if err != nil && len(resources) == 1 && m.Result.Started.IsZero() {
-			return nil, c.explain(r, err) // nothing was started, so the two lines of an error are enough
-		}
+		return report, codeError(codeOf(err))
 	}
+	code := c.several(ctx, resources, report)
 	if left := len(resources) - len(report.Resources); left > 0 {
 		fmt.Fprintf(c.Err, "%d resources were not started. To continue:\n  %s\n", left,
 			c.again(c.selection.Arguments()...))
 	}
-	if code != exit.Done {
-		return report, exit.Code(code)
+	return report, codeError(code)
+}
+
+// codeError returns the error that makes the program end with an exit code.
+func codeError(code int) error {
+	if code == exit.Done {
+		return nil
 	}
-	return report, nil
+	return exit.Code(code)
+}
+
+// several migrates resources, some at the same time, until it is interrupted. It adds those that were started to the
+// report, in the order of resources.
+func (c *migrateCommand) several(ctx context.Context, resources []inventory.Resource, report *render.Migrations) int {
+	c.again() // sorts the flags, which are read at the same time afterwards
+	c.options.Bounds = migrate.NewBounds(c.options, atOnce)
+	var (
+		mu      sync.Mutex
+		wg      sync.WaitGroup
+		code    = exit.Done
+		started = make([]*render.Migration, len(resources))
+		next    = make(chan int)
+	)
+	for range min(atOnce, len(resources)) {
+		wg.Go(func() {
+			for i := range next {
+				m, err := c.migrate(ctx, resources[i])
+				mu.Lock()
+				started[i], code = &m, exit.Worse(code, codeOf(err))
+				mu.Unlock()
+				c.sweeps.Say(m.Headline())
+			}
+		})
+	}
+	for i := range resources {
+		mu.Lock()
+		over := code == exit.Interrupted
+		mu.Unlock()
+		if over || interrupted(c.gentle) {
+			break
+		}
+		select {
+		case next <- i:
+		case <-c.gentle:
+		}
+	}
+	close(next)
+	wg.Wait()
+	for _, m := range started {
+		if m != nil {
+			report.Resources = append(report.Resources, *m)
+		}
+	}
+	if len(report.Resources) < len(resources) {
+		code = exit.Worse(code, exit.Interrupted)
+	}
+	return code
 }
 
 // runFleet migrates clusters wave by wave, and ends with the first wave in which a cluster was not migrated.

@@ -58,7 +58,7 @@ type migration struct {
 	restConfig *rest.Config
 	servers    *agreement.Observer
 	cluster    string
-	sweeps     screen.Sweeps
+	sweeps     *screen.Sweeps
 }
 
 // prepare reads the inventory, which it returns, and selects resources.
@@ -116,7 +116,7 @@ func (m *migration) identify(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	m.sweeps = screen.Sweeps{Out: m.Err, Terminal: m.errTerminal, SettleTime: m.options.SettleTime}
+	m.sweeps = &screen.Sweeps{Out: m.Err, Terminal: m.errTerminal, SettleTime: m.options.SettleTime}
 	if m.dir == "" {
 		if m.dir, err = checkpoint.StateDir(); err != nil {
 			return exit.Try(err, m.again("--checkpoint-dir=kube-migrator-checkpoints"))
@@ -187,8 +187,8 @@ func (m *migration) migrate(ctx context.Context, r inventory.Resource) (render.M
 	}
 	result, err := m.watch(ctx, report.Resource, sweep)
 	report.Result, report.Outcome = result, m.outcome(err)
-	if _, explanation, lookErr := servers.Look(ctx); lookErr == nil && explanation.Evidence == result.Epoch.Evidence {
-		report.Evidence = explanation.String()
+	if last := servers.Explanation(); last.Evidence == result.Epoch.Evidence && last.Evidence > 0 {
+		report.Evidence = last.String()
 	}
 	if err == nil && !options.DryRun {
 		record.save(ctx, &report)

@@ -90,3 +90,27 @@ func TestALogOfProgressSaysWhatIsWaitedForAndLeavesOutWhatNoOneNamed(t *testing.
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }
+
+func TestOfSweepsAtTheSameTimeOneIsShownUntilItHasEnded(t *testing.T) {
+	var out strings.Builder
+	l := &Sweeps{Out: &out}
+	first, second := new(migrate.Sweep), new(migrate.Sweep)
+	rewriting := func(n int64) migrate.Progress {
+		return migrate.Progress{Phase: migrate.Rewriting, Total: 9, Counts: migrate.Counts{Rewritten: n}}
+	}
+	l.show("one", first, rewriting(1), 0)
+	l.show("two", second, rewriting(2), 0)
+	l.end(second)
+	l.show("one", first, rewriting(3), 0)
+	l.Say("two is proven")
+	l.show("two", second, rewriting(4), 0)
+	l.end(first)
+	l.show("two", second, rewriting(5), 0)
+	var names []string
+	for line := range strings.Lines(out.String()) {
+		names = append(names, strings.Fields(line)[0])
+	}
+	if diff := cmp.Diff([]string{"one", "one", "two", "two"}, names); diff != "" {
+		t.Errorf("lines of (-want +got):\n%s\n%s", diff, out.String())
+	}
+}

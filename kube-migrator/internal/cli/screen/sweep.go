@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -25,17 +26,36 @@ const (
 	rateWindow   = 10 * time.Second       // the shown rate is the average over this time
 )
 
-// Sweeps shows the progress of sweeps, one after the other. On a terminal it overwrites one line, elsewhere it writes a
-// new line when something has changed.
+// Sweeps shows the progress of sweeps: of several at the same time that of the first one, until it has ended. On a
+// terminal it overwrites one line, elsewhere it writes a new line when something has changed.
 type Sweeps struct {
 	Out io.Writer
 	// Terminal is Out if that is a terminal, else nil.
 	Terminal *os.File
 	// SettleTime is --settle-time.
 	SettleTime time.Duration
-	// last is the line that was written last. explained means that the wait for the API servers has been explained.
+
+	mu sync.Mutex
+	// shown is the sweep that is shown. last is the line that was written last. explained means that the wait for the
+	// API servers has been explained.
+	shown     *migrate.Sweep
 	last      string
 	explained bool
+}
+
+// Say writes a line that stays.
+func (l *Sweeps) Say(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clear()
+	fmt.Fprintln(l.Out, line)
+}
+
+// clear removes the line of a sweep from a terminal.
+func (l *Sweeps) clear() {
+	if l.Terminal != nil {
+		fmt.Fprint(l.Terminal, "\r\x1b[K")
+	}
 }
 
 // Show shows the progress of a sweep until the context ends.
@@ -46,31 +66,51 @@ func (l *Sweeps) Show(ctx context.Context, name string, sweep *migrate.Sweep) {
 	}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
+	defer l.end(sweep)
 	var meter rateMeter
 	for {
 		select {
 		case <-ticker.C:
+			p := sweep.Progress()
+			l.show(name, sweep, p, meter.rate(time.Now(), p))
 		case <-ctx.Done():
-			if l.Terminal != nil {
-				fmt.Fprint(l.Terminal, "\r\x1b[K")
-			}
 			return
 		}
-		p := sweep.Progress()
-		rate := meter.rate(time.Now(), p)
-		if l.Terminal == nil {
-			l.log(name, p, rate)
-			continue
-		}
-		width, _, err := term.GetSize(int(l.Terminal.Fd()))
-		if err != nil {
-			width = 80
-		}
-		if text := l.explanation(p); text != "" {
-			fmt.Fprintf(l.Terminal, "\r\x1b[K%s\n", text)
-		}
-		fmt.Fprintf(l.Terminal, "\r%s\x1b[K", printable.Text(render.Bar(name, p, rate, width)))
 	}
+}
+
+// end lets another sweep be shown.
+func (l *Sweeps) end(sweep *migrate.Sweep) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.shown == sweep || l.shown == nil {
+		l.shown = nil
+		l.clear()
+	}
+}
+
+// show shows the progress of a sweep, unless another one is shown.
+func (l *Sweeps) show(name string, sweep *migrate.Sweep, p migrate.Progress, rate float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.shown == nil {
+		l.shown = sweep
+	}
+	if l.shown != sweep {
+		return
+	}
+	if l.Terminal == nil {
+		l.log(name, p, rate)
+		return
+	}
+	width, _, err := term.GetSize(int(l.Terminal.Fd()))
+	if err != nil {
+		width = 80
+	}
+	if text := l.explanation(p); text != "" {
+		fmt.Fprintf(l.Terminal, "\r\x1b[K%s\n", text)
+	}
+	fmt.Fprintf(l.Terminal, "\r%s\x1b[K", printable.Text(render.Bar(name, p, rate, width)))
 }
 
 // log writes the line of a sweep, unless it is the same as the last one.
