@@ -181,6 +181,7 @@ func (m Memory) Next(e migrate.Epoch, s Stamps, c Clocks, now time.Time) Memory 
 	return Memory{epoch: e, stamps: s, Since: Latest(since, notBefore), at: now, notBefore: notBefore}
 }
 
+// Latest returns the latest of some moments, or zero.
 func Latest(times ...time.Time) time.Time {
 	var l time.Time
 	for _, t := range times {
