@@ -133,6 +133,8 @@ func (s *Sweep) watch(ctx context.Context, epoch Epoch, end context.CancelCauseF
 		case errors.Is(err, errEpochOver):
 			end(err)
 			return
+		case ctx.Err() != nil: // a look that was cancelled shows nothing
+			return
 		case err == nil && evidence >= min(epoch.Evidence, Observed):
 			s.hold.open()
 		case s.hold.close():
