@@ -227,19 +227,34 @@ func TestVerdicts(t *testing.T) {
 }
 
 func TestAProcessBehindAnAPIServiceThatWasReplacedDuringARoundLeavesNoEpoch(t *testing.T) {
-	gv := deviceClasses.Resource.GroupVersion()
-	behind := func(pod string) map[schema.GroupVersion]*snapshot.Service {
-		return map[schema.GroupVersion]*snapshot.Service{gv: {Name: "v1.x", ID: "u/1",
-			Processes: []snapshot.Process{{Address: "192.0.2.11:6443", Pod: pod}}}}
+	in := func(version string) schema.GroupVersion {
+		return schema.GroupVersion{Group: deviceClasses.Resource.Group, Version: version}
 	}
-	for after, want := range map[string]migrate.Evidence{"p": migrate.Observed, "q": 0} {
-		f := snapshot.Snapshot{
-			Services: behind("p"), ServicesAfter: behind(after),
-			Inquiries: map[schema.GroupVersion]snapshot.Inquiry{gv: {Surveys: []snapshot.Survey{asked(migrate.Observed,
-				hashOf(deviceClasses, "v1"))}}},
+	behind := func(pods ...string) map[schema.GroupVersion]*snapshot.Service { // of v1, and of v1beta2
+		services := map[schema.GroupVersion]*snapshot.Service{}
+		for i, version := range []string{"v1", "v1beta2"}[:len(pods)] {
+			services[in(version)] = &snapshot.Service{Name: version + ".x", ID: "u/1",
+				Processes: []snapshot.Process{{Address: fmt.Sprintf("192.0.2.1%d:6443", i+1), Pod: pods[i]}}}
 		}
-		if v := allOf(&f)[0].verdict(); v.Evidence != want || v.Origin != migrate.Aggregated {
-			t.Errorf("pod %s afterwards: the verdict is %+v, want evidence %v", after, v, want)
+		return services
+	}
+	for name, tt := range map[string]struct {
+		before, after []string
+		want          migrate.Evidence
+	}{
+		"none was":                         {[]string{"p"}, []string{"p"}, migrate.Observed},
+		"it was":                           {[]string{"p"}, []string{"q"}, 0},
+		"that of the first of two, it was": {[]string{"p", "r"}, []string{"q", "r"}, 0},
+		"that of the last of two, it was":  {[]string{"p", "r"}, []string{"p", "s"}, 0},
+	} {
+		f := snapshot.Snapshot{Services: behind(tt.before...), ServicesAfter: behind(tt.after...),
+			Inquiries: map[schema.GroupVersion]snapshot.Inquiry{}}
+		for gv := range f.Services {
+			f.Inquiries[gv] = snapshot.Inquiry{Surveys: []snapshot.Survey{asked(migrate.Observed,
+				hashOf(deviceClasses, "v1"))}}
+		}
+		if v := allOf(&f)[0].verdict(); v.Evidence != tt.want || v.Origin != migrate.Aggregated {
+			t.Errorf("%s: the verdict is %+v, want evidence %v", name, v, tt.want)
 		}
 	}
 }
