@@ -13,7 +13,7 @@
 // findingsOf takes from a snapshot what concerns one resource, combine decides whether the servers agree about it, and
 // verdict says so for users and for the record. Observer.Round looks at all resources, with a little more than one
 // request per group-version and server. Resource.Look is the same for one resource and cheap enough to be called once a
-// second: a sweep follows its epoch with it. Those who look at some resource at the same time share a look (join.go).
+// second: a sweep follows its epoch with it. Callers that look at the same time share a look (join.go).
 //
 // Invariants:
 //

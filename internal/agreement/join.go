@@ -13,8 +13,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// joined lets those who look at the same time share one look. Who asks while a look runs needs one that begins later,
-// and joins the next one with all others who wait for it. Its mutex guards the fields of its looks too.
+// joined lets callers share looks. A caller needs a look that begins after its call: while one runs, all callers wait
+// for the next one together. The mutex guards the fields of the looks, too.
 type joined struct {
 	mu      sync.Mutex
 	running bool
@@ -97,11 +97,15 @@ func (j *joined) begin(gather func(context.Context, look.Scope) (snapshot.Snapsh
 	}()
 }
 
-// leave is called by one who waits no longer.
+// leave says that a caller waits no longer.
 func (j *joined) leave(s *shared) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if s.waiting--; s.waiting == 0 {
-		s.cancel()
+	if s.waiting--; s.waiting > 0 {
+		return
+	}
+	s.cancel()
+	if j.next == s { // those who come later need one that is not cancelled
+		j.next = nil
 	}
 }

@@ -97,6 +97,25 @@ func TestALookIsCancelledOnceNoOneWaitsForIt(t *testing.T) {
 	}
 }
 
+func TestALookThatWasGivenUpBeforeItBeganIsNotSharedWithLaterCallers(t *testing.T) {
+	g := &gated{make(chan []string, 2), make(chan struct{})}
+	var j joined
+	running := j.add(t.Context(), resourceOf("a"), g.gather)
+	givenUp := j.add(t.Context(), resourceOf("b"), g.gather)
+	j.leave(givenUp)
+	later := j.add(t.Context(), resourceOf("c"), g.gather)
+	g.end <- struct{}{}
+	<-running.done
+	select {
+	case g.end <- struct{}{}:
+	case <-later.done: // at once, because it was cancelled
+	}
+	<-later.done
+	if later.err != nil {
+		t.Errorf("a caller whose own context lives gets: %v", later.err)
+	}
+}
+
 func TestAResourceThatCannotBeReadLeavesTheOthersTheirLook(t *testing.T) {
 	server := &scripted{holders: [][]string{{"a_1"}}, release: "v1.37.0", hash: "h"}
 	o, err := NewObserver(serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -83,7 +83,7 @@ func NewBounds(limits Limits) *Bounds {
 
 // Pacer gives permission to send requests, one by one. It is safe for concurrent use.
 type Pacer struct {
-	*bounds
+	*Bounds
 	main *lane // of Acquire
 
 	// The mutex of the bounds guards these.
@@ -92,16 +92,13 @@ type Pacer struct {
 	stats  Stats
 }
 
-// bounds keeps the name of Bounds out of Pacer, which is none.
-type bounds = Bounds
-
 // New returns a Pacer that starts with one request in flight.
 func New(limits Limits) *Pacer { return Within(NewBounds(limits)) }
 
 // Within returns a Pacer that starts with one request in flight, and keeps the bounds together with all others within
 // them. Its law is its own: one server may take longer for the objects of one resource than for those of another.
 func Within(b *Bounds) *Pacer {
-	return &Pacer{bounds: b, main: newLane(0, b.limits.InFlight, time.Now())}
+	return &Pacer{Bounds: b, main: newLane(0, b.limits.InFlight, time.Now())}
 }
 
 // Slot is the permission for one request in flight, from Acquire to Release.

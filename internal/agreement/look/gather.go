@@ -29,7 +29,7 @@ const (
 	roundSamples = 2
 )
 
-// Scope says what a look is about: resources that all have the same servers, or everything if targets is nil.
+// Scope says what a look is about: resources that all have the same servers, or everything if Targets is nil.
 type Scope struct{ Targets []migrate.Target }
 
 func (s Scope) everything() bool { return s.Targets == nil }
