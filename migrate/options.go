@@ -5,6 +5,7 @@ package migrate
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -87,7 +88,7 @@ func (o Options) withDefaults() Options {
 	o.stallTimeout = orDefault(o.stallTimeout, defaultStallTimeout)
 	o.lookInterval = orDefault(o.lookInterval, defaultLookInterval)
 	if o.Bounds == nil {
-		o.Bounds = NewBounds(o, 1)
+		o.Bounds = NewBounds(o)
 	}
 	if o.Checkpoints == nil {
 		o.Checkpoints = noCheckpoints{}
@@ -103,15 +104,14 @@ type Bounds struct {
 	shared         *pace.Bounds
 	inFlight       int
 	bytesPerSecond int64
-	sweeps         int
+	sweeps         atomic.Int64 // that run now
 }
 
-// NewBounds returns the bounds that MaxObjectsPerSecond, MaxInFlight and MaxBytesPerSecond of o describe, for a number
-// of sweeps at the same time.
-func NewBounds(o Options, sweeps int) *Bounds {
+// NewBounds returns the bounds that MaxObjectsPerSecond, MaxInFlight and MaxBytesPerSecond of o describe.
+func NewBounds(o Options) *Bounds {
 	most := orDefault(o.MaxInFlight, pace.DefaultInFlight)
 	limits := pace.Limits{ObjectsPerSecond: o.MaxObjectsPerSecond, InFlight: most, BytesPerSecond: o.MaxBytesPerSecond}
-	return &Bounds{pace.NewBounds(limits), most, o.MaxBytesPerSecond, max(sweeps, 1)}
+	return &Bounds{shared: pace.NewBounds(limits), inFlight: most, bytesPerSecond: o.MaxBytesPerSecond}
 }
 
 func orDefault[T comparable](value, otherwise T) T {

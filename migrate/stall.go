@@ -20,16 +20,17 @@ const stallChecks = 20
 // what has a bound of its own (I5): a run that gets nowhere must not keep the turn of others.
 func (s *Sweep) watchProgress(ctx context.Context, end context.CancelCauseFunc) {
 	every := max(s.options.stallTimeout/stallChecks, time.Millisecond)
-	last, idle := s.accounted.Load(), time.Duration(0)
+	last, idle, most := s.accounted.Load(), time.Duration(0), int64(1)
 	for pace.Sleep(ctx, every) == nil {
 		switch now := s.accounted.Load(); {
 		case now != last:
-			last, idle = now, 0
+			last, idle, most = now, 0, 1
 		case !s.hasToMove():
 		default:
 			idle += every
 		}
-		if idle >= s.options.stallTimeout+s.longestGap() {
+		most = max(most, s.options.Bounds.sweeps.Load())
+		if idle >= s.options.stallTimeout+s.longestGap(most) {
 			end(fmt.Errorf("%w: %s: no object was accounted for within %v%s", ErrStalled, s.wire.target.GroupResource(),
 				s.options.stallTimeout, s.hindered()))
 			return
@@ -50,13 +51,13 @@ func (s *Sweep) hindered() string {
 
 // longestGap is how much later the next object may be due because of a low configured rate or bandwidth, which two
 // pages may be read for before: the next one, and the one after that; and because the other sweeps within the bounds
-// may have theirs first.
-func (s *Sweep) longestGap() time.Duration {
+// may have theirs first. There are sweeps of them.
+func (s *Sweep) longestGap(sweeps int64) time.Duration {
 	seconds := 2 / s.pacer.Stats().RateLimit
 	if bytes := s.options.Bounds.bytesPerSecond; bytes > 0 {
 		seconds += 2 * maxPageBytes / float64(bytes)
 	}
-	seconds *= float64(s.options.Bounds.sweeps)
+	seconds *= float64(sweeps)
 	return time.Duration(min(seconds, math.MaxInt32) * float64(time.Second))
 }
 

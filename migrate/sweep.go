@@ -128,6 +128,8 @@ func (s *Sweep) Progress() Progress {
 // The end of ctx stops the sweep gently, as Stop does: the error is then ErrStopped and the cause of ctx. To end a sweep
 // at once, call Abort.
 func (s *Sweep) Run(ctx context.Context) (Result, error) {
+	s.options.Bounds.sweeps.Add(1)
+	defer s.options.Bounds.sweeps.Add(-1)
 	end := func() { s.stop(fmt.Errorf("%w: %w", ErrStopped, context.Cause(ctx))) }
 	if ctx.Err() != nil {
 		end()
@@ -206,7 +208,7 @@ func (s *Sweep) load(ctx context.Context) error {
 		return fmt.Errorf("load checkpoint: %w", err)
 	}
 	if len(data) == 0 {
-		return s.save(ctx)
+		return nil // there is nothing that a later run could resume
 	}
 	if data, err = unpacked(data); err != nil {
 		return fmt.Errorf("unpack checkpoint: %w", err)

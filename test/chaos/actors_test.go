@@ -6,12 +6,14 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -77,17 +79,45 @@ func (n *line) observe(r *http.Request) bool {
 	l.judging.Lock()
 	defer l.judging.Unlock()
 	if strings.HasSuffix(strings.TrimSuffix(r.URL.Path, "/"), "-roster") {
-		l.turns.Roster(*name)
+		process, ended := rosterIn(r)
+		l.turns.Roster(*name, process, ended)
 		return false
 	}
 	for _, k := range kinds {
 		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/"+k.Plural+"/") {
-			if v := l.turns.Patch(*name, k.Name()); v != "" {
+			if v := l.turns.Patch(*name, k.Plural); v != "" {
 				l.violate(v)
 			}
 		}
 	}
 	return false
+}
+
+// rosterIn returns what a worker writes into its roster: its process, and for each resource the newest task that has
+// ended.
+func rosterIn(r *http.Request) (process string, ended map[string]int64) {
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var sheet struct{ Data map[string]string }
+	var tasks []struct {
+		Number   int64
+		Resource string
+	}
+	var state struct {
+		Process string
+		Ended   []int64
+	}
+	if err != nil || json.Unmarshal(body, &sheet) != nil || json.Unmarshal([]byte(sheet.Data["tasks"]), &tasks) != nil ||
+		json.Unmarshal([]byte(sheet.Data["worker"]), &state) != nil {
+		return "", nil
+	}
+	ended = map[string]int64{}
+	for _, t := range tasks {
+		if slices.Contains(state.Ended, t.Number) {
+			ended[t.Resource] = max(ended[t.Resource], t.Number)
+		}
+	}
+	return state.Process, ended
 }
 
 // route leads every line to a server that is ready, another one each second, and counts the faults that requests met.
@@ -147,7 +177,6 @@ func (c *controller) supervise(ctx context.Context) {
 				"controller", "--workers=jobs", "--worker-image=example.com/kube-migrator:chaos", settleTime,
 				"--retry-after=2s", "--lease-duration=10s",
 				"--metrics-bind-address=0", "--health-probe-bind-address=0", "--discovery-period=20s",
-				"--max-concurrent-migrations=2",
 				"--include=" + widgets.Name(), "--include=" + gadgets.Name(), "--include=" + bindings.Name(),
 			},
 		})

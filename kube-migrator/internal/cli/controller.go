@@ -90,7 +90,8 @@ func (c *controllerCommand) add(flags *pflag.FlagSet) {
 		"ServiceAccount of the Jobs' pods")
 	arg.Number(flags, &o.MaxConcurrent, "max-concurrent-migrations", migrations.DefaultMaxConcurrent,
 		arg.Within[int]{Least: 1, Unit: "migrations"},
-		"Upper bound of migrations that run at one time; only one migration per resource may run")
+		"Upper bound of migrations that run at one time, never two of one resource; those at one pace keep its "+
+			"bounds together")
 	flags.BoolVar(&c.autoTrigger, "auto-trigger", true,
 		"Request a migration if a resource may be stored in more than its current version; false: only record that "+
 			"in StorageStates")
@@ -187,7 +188,7 @@ func newWorkerCommand(env *environment) *cobra.Command {
 	c := &workerCommand{environment: env}
 	c.command = &cobra.Command{
 		Use:    "worker",
-		Short:  "Carry out runs of StorageVersionMigrations, one after another; the controller starts this",
+		Short:  "Carry out runs of StorageVersionMigrations; the controller starts this",
 		Args:   arg.None,
 		Hidden: true,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -204,7 +205,7 @@ func newWorkerCommand(env *environment) *cobra.Command {
 func (c *workerCommand) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.options.Namespace, "namespace", "", "Namespace of the ConfigMaps")
 	flags.StringVar(&c.options.Roster, "roster", "",
-		"Name of the ConfigMap in which the controller writes which run comes next")
+		"Name of the ConfigMap in which the controller writes which runs to carry out")
 	addSettings(flags, &c.options.Settings)
 }
 

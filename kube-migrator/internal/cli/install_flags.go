@@ -27,6 +27,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/controller/trigger"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/worker"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -64,8 +65,8 @@ func (c *installCommand) add(all *pflag.FlagSet) {
 		time.Nanosecond, arg.SettleTimeUsage)
 	arg.ShutdownDelay(flags, &c.options.ShutdownDelay)
 	addPace(flags, &c.options.Pace, arg.DefaultRate, arg.DefaultInFlight)
-	arg.Number(flags, &c.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1,
-		arg.Within[int]{Least: 1, Unit: "migrations"}, "Upper bound of migrations that run at one time in the cluster")
+	arg.Number(flags, &c.options.MaxConcurrentMigrations, "max-concurrent-migrations", worker.DefaultAtOnce,
+		arg.Within[int]{Least: 1, Unit: "migrations"}, "Upper bound of migrations that run at one time in the cluster; those at one pace keep its bounds together")
 	flags.StringSliceVar(&c.options.MetricsFromNamespaces, "metrics-from-namespace", nil,
 		"Namespaces whose pods the NetworkPolicy allows to connect to the port of the metrics "+
 			"(default: all; scrapers authenticate anyway)")

@@ -22,6 +22,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/fleet"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/worker"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -188,10 +189,6 @@ func writeReport(out io.Writer, output render.Format, report interface{ Text(io.
 	return nil
 }
 
-// atOnce is how many resources of a cluster are migrated at the same time, within bounds that hold for all of them
-// together (I8): most of the time that a small resource takes is spent waiting for answers.
-const atOnce = 16
-
 // migrateAll migrates the selected resources. The report is nil if nothing was started.
 func (c *migrateCommand) migrateAll(ctx context.Context) (*render.Migrations, error) {
 	_, resources, err := c.prepare(ctx, &c.selection)
@@ -226,11 +223,11 @@ func codeError(code int) error {
 	return exit.Code(code)
 }
 
-// several migrates resources, some at the same time, until it is interrupted. It adds those that were started to the
-// report, in the order of resources.
+// several migrates resources, some at the same time within bounds that hold for all of them together (I8), until it is
+// interrupted. It adds those that were started to the report, in the order of resources.
 func (c *migrateCommand) several(ctx context.Context, resources []inventory.Resource, report *render.Migrations) int {
 	c.again() // sorts the flags, which are read at the same time afterwards
-	c.options.Bounds = migrate.NewBounds(c.options, atOnce)
+	c.options.Bounds = migrate.NewBounds(c.options)
 	var (
 		mu      sync.Mutex
 		wg      sync.WaitGroup
@@ -238,7 +235,7 @@ func (c *migrateCommand) several(ctx context.Context, resources []inventory.Reso
 		started = make([]*render.Migration, len(resources))
 		next    = make(chan int)
 	)
-	for range min(atOnce, len(resources)) {
+	for range min(worker.DefaultAtOnce, len(resources)) {
 		wg.Go(func() {
 			for i := range next {
 				m, err := c.migrate(ctx, resources[i])

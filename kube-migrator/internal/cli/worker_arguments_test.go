@@ -40,7 +40,7 @@ func TestTheWorkerHasExactlyTheFlagsThatTheControllerSetsAndTheGuardAdmits(t *te
 	if err := flags.Parse(line[1:]); err != nil {
 		t.Fatal(err)
 	}
-	want := worker.ServeOptions{Options: worker.Options{Namespace: "ours", Settings: settings}, Roster: "job-roster"}
+	want := worker.ServeOptions{Namespace: "ours", Roster: "job-roster", Settings: settings}
 	if diff := cmp.Diff(want, given.options); diff != "" {
 		t.Errorf("what the worker was given (-want +got):\n%s", diff)
 	}

@@ -151,7 +151,7 @@ func (o Options) status() *admissionregistrationv1.ValidatingAdmissionPolicy {
 }
 
 // jobs lets the controller create only Jobs that run the worker. A Job whose template does not change, such as that of
-// an older release, can still be suspended, resumed and deleted.
+// an older release, can still be suspended and deleted.
 func (o Options) jobs() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	const pod = "object.spec.template.spec"
 	var arguments []string

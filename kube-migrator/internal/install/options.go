@@ -38,6 +38,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/worker"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -134,7 +135,8 @@ type Options struct {
 	// Pace bounds the load of each migration that the controller requests by itself. The zero value leaves it to the API
 	// servers' own signals; the flags of install have other defaults.
 	Pace v1alpha1.Pace
-	// MaxConcurrentMigrations bounds how many sweeps run at the same time in the cluster. Default: 1.
+	// MaxConcurrentMigrations bounds how many sweeps run at the same time in the cluster. Those at one pace keep its
+	// bounds together, so more of them cost no more load, but memory. Default: 16.
 	MaxConcurrentMigrations int
 	// MetricsFromNamespaces are the namespaces whose pods may connect to the port of the metrics. Default: all pods
 	// may.
@@ -171,7 +173,7 @@ func (o Options) Complete() Options {
 		o.ShutdownDelay = agreement.DefaultShutdownDelay
 	}
 	if o.MaxConcurrentMigrations == 0 {
-		o.MaxConcurrentMigrations = 1
+		o.MaxConcurrentMigrations = worker.DefaultAtOnce
 	}
 	return o
 }

@@ -128,7 +128,7 @@ func controllerRules(namespace string) []rbacv1.PolicyRule {
 }
 
 // controllerNamespaceRules are the permissions that the controller needs in the namespace of the installation. It
-// updates ConfigMaps to give workers their next run, and to end a run whose worker no longer reports.
+// updates ConfigMaps to give workers runs and to stop them, and to end a run whose worker no longer reports.
 func controllerNamespaceRules() []rbacv1.PolicyRule {
 	lease := rule("coordination.k8s.io", on("leases"), "get", "update")
 	lease.ResourceNames = []string{Controller}

@@ -49,7 +49,7 @@ func (r *run) assignment(ctx context.Context) (assignment, error) {
 		return assignment{}, err
 	}
 	m := new(v1alpha1.StorageVersionMigration)
-	err = apiserver.Send(ctx, r.client.Get().AbsPath(path).MaxRetries(0), m)
+	err = apiserver.Send(ctx, r.Process.client.Get().AbsPath(path).MaxRetries(0), m)
 	switch {
 	case apierrors.IsNotFound(err):
 		return assignment{}, r.notFound(err)
@@ -129,11 +129,14 @@ func (r *run) options(a assignment) migrate.Options {
 	if r.Attempt > 1 {
 		patience = 0
 	}
-	return migrate.Options{
+	settings := r.Process.settings
+	o := migrate.Options{
 		SettlePatience:      patience,
 		MaxObjectsPerSecond: float64(a.pace.MaxObjectsPerSecond), MaxInFlight: int(a.pace.MaxInFlight),
 		MaxBytesPerSecond: a.pace.MaxBytesPerSecond,
-		SettleTime:        r.Settings.SettleTime, MinEvidence: r.Settings.MinEvidence, Resume: true, Checkpoints: r.record, Logger: r.log,
-		AcceptFieldLoss: a.accepted,
+		SettleTime:        settings.SettleTime, MinEvidence: settings.MinEvidence,
+		Resume: true, Checkpoints: r.record, Logger: r.log, AcceptFieldLoss: a.accepted,
 	}
+	o.Bounds = r.Process.boundsOf(a.pace, o)
+	return o
 }

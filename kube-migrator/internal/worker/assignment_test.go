@@ -11,7 +11,8 @@ import (
 
 func TestThePaceOfTheMigrationBoundsTheSweep(t *testing.T) {
 	t.Parallel()
-	o := new(run).options(assignment{pace: v1alpha1.Pace{MaxObjectsPerSecond: 50, MaxInFlight: 4,
+	r := &run{Options: Options{Process: newProcess(t)}}
+	o := r.options(assignment{pace: v1alpha1.Pace{MaxObjectsPerSecond: 50, MaxInFlight: 4,
 		MaxBytesPerSecond: 1 << 40}})
 	if o.MaxObjectsPerSecond != 50 || o.MaxInFlight != 4 || o.MaxBytesPerSecond != 1<<40 {
 		t.Errorf("the sweep has %v objects per second, %d requests in flight and %d bytes per second, want the "+

@@ -15,17 +15,20 @@ import (
 // case.
 func FuzzReport(f *testing.F) {
 	f.Add(`{"generation":2,"attempt":1,"phase":"Rewriting","counts":{"rewritten":3},"outcome":{"verdict":"Proven"}}`,
-		`{"number":1,"migration":"a","uid":"u","configMap":"c","resource":"widgets"}`, `{"done":1}`)
-	f.Add(`{"failures":[`+strings.TrimSuffix(strings.Repeat("{},", 100_000), ",")+`]}`, `{}`, `{"done":-1}`)
+		`[{"number":1,"migration":"a","uid":"u","configMap":"c","resource":"widgets"}]`, `{"ended":[1]}`)
+	f.Add(`{"failures":[`+strings.TrimSuffix(strings.Repeat("{},", 100_000), ",")+`]}`, `[{}]`, `{"ended":[-1]}`)
 	f.Add(`{"objectsPerSecond":1e400}`, `null`, `[]`)
-	f.Fuzz(func(t *testing.T, report, task, worker string) {
-		cm := &corev1.ConfigMap{Data: map[string]string{reportKey: report, taskKey: task, workerKey: worker}}
+	f.Fuzz(func(t *testing.T, report, tasks, worker string) {
+		cm := &corev1.ConfigMap{Data: map[string]string{reportKey: report, tasksKey: tasks, workerKey: worker}}
 		cm.Name = "a"
 		if r, err := ReadReport(cm); err == nil && r == nil {
 			t.Error("neither a report nor an error")
 		}
-		if r, err := ReadRoster(cm); err == nil && (r.Task.Number <= 0 || r.Task.ConfigMap == "" || r.Task.UID == "") {
-			t.Errorf("roster %+v", r)
+		r, err := ReadRoster(cm)
+		for _, task := range r.Tasks {
+			if err == nil && (task.Number <= 0 || task.ConfigMap == "" || task.UID == "") {
+				t.Errorf("roster %+v", r)
+			}
 		}
 		if err := GiveUp(cm, 1, 1, "why", time.Unix(1_700_000_000, 0)); err == nil {
 			if r, err := ReadReport(cm); err != nil || r.Outcome == nil {

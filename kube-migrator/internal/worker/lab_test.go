@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
@@ -153,10 +154,17 @@ func (l *lab) options(p *testbed.Proxy) Options {
 	if p != nil {
 		c = p.Config()
 	}
-	return Options{
-		Config: c, Migration: "widgets", UID: l.uid, Generation: 1, Attempt: 1, Namespace: "default", ConfigMap: "run",
-		Settings: Settings{SettleTime: time.Second, ShutdownDelay: time.Nanosecond},
-	}
+	return l.optionsFor(c)
+}
+
+// soon settles epochs fast.
+var soon = Settings{SettleTime: time.Second, ShutdownDelay: time.Nanosecond}
+
+func (l *lab) optionsFor(c *rest.Config) Options {
+	l.t.Helper()
+	shared, err := NewProcess(c, "default", soon)
+	must(l.t, err)
+	return Options{Process: shared, Migration: "widgets", UID: l.uid, Generation: 1, Attempt: 1, ConfigMap: "run"}
 }
 
 // working is a worker that runs next to the test.

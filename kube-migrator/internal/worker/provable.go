@@ -13,7 +13,7 @@ import (
 
 // leastEvidence returns the weakest evidence that proves anything.
 func (r *run) leastEvidence() migrate.Evidence {
-	return cmp.Or(r.Settings.MinEvidence, migrate.Observed)
+	return cmp.Or(r.Process.settings.MinEvidence, migrate.Observed)
 }
 
 // provable checks, before an attempt repeats a complete sweep whose evidence was too weak, whether another sweep could

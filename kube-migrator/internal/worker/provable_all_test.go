@@ -43,10 +43,10 @@ func TestASweepThatProvedNothingIsNotRepeatedWithoutBetterEvidence(t *testing.T)
 	attempt := func(number int64, name string, seed map[string][]byte) (Report, int) {
 		p.Forget()
 		l.create(name, seed)
-		o := l.options(p)
+		c := p.Config()
+		c.TLSClientConfig.Insecure, c.TLSClientConfig.CAData, c.TLSClientConfig.CAFile = true, nil, ""
+		o := l.optionsFor(c)
 		o.Attempt, o.ConfigMap = number, name
-		o.Config.TLSClientConfig.Insecure, o.Config.TLSClientConfig.CAData, o.Config.TLSClientConfig.CAFile = true, nil,
-			""
 		must(t, l.start(o).wait())
 		written := 0
 		for _, r := range p.Records() {

@@ -42,7 +42,7 @@ func TestPointless(t *testing.T) {
 // Only the first attempt gives its turn away: where it is not known when an epoch began, each attempt sees it begin.
 func TestOnlyTheFirstAttemptDoesNotWaitForItsEpochToSettle(t *testing.T) {
 	for attempt, want := range map[int64]time.Duration{1: defaultTiming.settle, 2: 0, 3: 0} {
-		r := &run{Options: Options{Attempt: attempt}, waits: defaultTiming}
+		r := &run{Options: Options{Process: newProcess(t), Attempt: attempt}, waits: defaultTiming}
 		if got := r.options(assignment{}).SettlePatience; got != want {
 			t.Errorf("attempt %d waits for %v, want %v", attempt, got, want)
 		}

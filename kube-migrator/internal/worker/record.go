@@ -16,7 +16,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -93,9 +92,9 @@ type runRecord struct {
 
 type digest [sha256.Size]byte
 
-func newRunRecord(ctx context.Context, client rest.Interface, o Options, log *slog.Logger) *runRecord {
+func newRunRecord(ctx context.Context, o Options, log *slog.Logger) *runRecord {
 	return &runRecord{
-		configMap: configMap{client: client, namespace: o.Namespace, name: o.ConfigMap}, runCtx: ctx,
+		configMap: configMap{client: o.Process.client, namespace: o.Process.namespace, name: o.ConfigMap}, runCtx: ctx,
 		generation: o.Generation, attempt: o.Attempt, log: log, sent: map[digest]bool{},
 	}
 }

@@ -170,7 +170,7 @@ func notProven(done int64, evidence, least migrate.Evidence, why string) string 
 
 // moved names the versions between which the storage version moved, as far as they are known.
 func (s *sweeping) moved(ctx context.Context) string {
-	all, err := inventory.TakeOne(ctx, s.run.client, s.asked.name())
+	all, err := inventory.TakeOne(ctx, s.run.Process.client, s.asked.name())
 	if err != nil {
 		return ""
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +17,7 @@ import (
 // The contents of the ConfigMap of a roster. Each key has one writer; both writers use the resourceVersion that they
 // have read.
 const (
-	taskKey   = "task"   // JSON of Task, of the controller
+	tasksKey  = "tasks"  // JSON of []Task, of the controller
 	workerKey = "worker" // JSON of workerState, of the worker
 )
 
@@ -39,6 +40,9 @@ type Task struct {
 	StartResourceVersion string `json:"startResourceVersion,omitempty"`
 	// Given is when the controller wrote the task.
 	Given time.Time `json:"given"`
+	// Stop is when the controller told the worker to end the task: it finishes the requests in flight and keeps the
+	// checkpoint. It is zero if the task is wanted.
+	Stop time.Time `json:"stop,omitzero"`
 }
 
 // workerState is the part of a roster that the worker writes.
@@ -46,37 +50,37 @@ type workerState struct {
 	// Process identifies the process that works: the newest pod of the Job. An older process that is still running
 	// writes nothing more.
 	Process string `json:"process,omitempty"`
-	// Done is the number of the last task that the worker has ended. It writes nothing more for that task.
-	Done int64 `json:"done,omitempty"`
+	// Ended are the numbers of the tasks that the worker has ended. It writes nothing more for them.
+	Ended []int64 `json:"ended,omitempty"`
 	// Closed means that the worker accepts no further tasks.
 	Closed bool `json:"closed,omitempty"`
 }
 
-// Roster is the ConfigMap through which the controller assigns runs to the worker of one Job, one after the other. The
-// controller assigns a task only while the worker is idle, and the worker closes the roster only while it is idle. Both
-// writes carry the resourceVersion that was read, so an assignment and a closing cannot cross.
+// Roster is the ConfigMap through which the controller assigns runs to the worker of one Job, which carries out several
+// at the same time. The worker closes the roster only while it has no task. All writes carry the resourceVersion that
+// was read, so an assignment and a closing cannot cross.
 type Roster struct {
-	Task Task
+	Tasks []Task
 	workerState
 }
 
-// ErrBusy reports that a roster accepts no task at the moment: the worker has one, or accepts no further tasks. Test
-// with errors.Is.
-var ErrBusy = errors.New("the worker takes no task")
+// ErrClosed reports that the worker accepts no further tasks. Test with errors.Is.
+var ErrClosed = errors.New("the worker takes no task")
 
 // ReadRoster reads the roster in a ConfigMap.
 func ReadRoster(cm *corev1.ConfigMap) (Roster, error) {
 	var r Roster
-	raw, ok := cm.Data[taskKey]
+	raw, ok := cm.Data[tasksKey]
 	if !ok {
-		return r, fmt.Errorf("read roster %s: it has no task", cm.Name)
+		return r, fmt.Errorf("read roster %s: it has no tasks", cm.Name)
 	}
-	if err := json.Unmarshal([]byte(raw), &r.Task); err != nil {
-		return r, fmt.Errorf("decode task in ConfigMap %s: %w", cm.Name, err)
+	if err := json.Unmarshal([]byte(raw), &r.Tasks); err != nil {
+		return r, fmt.Errorf("decode tasks in ConfigMap %s: %w", cm.Name, err)
 	}
-	if r.Task.Number <= 0 || r.Task.ConfigMap == "" || r.Task.Migration == "" || r.Task.UID == "" ||
-		r.Task.Resource == "" {
-		return r, fmt.Errorf("read roster %s: its task is incomplete", cm.Name)
+	for _, t := range r.Tasks {
+		if t.Number <= 0 || t.ConfigMap == "" || t.Migration == "" || t.UID == "" || t.Resource == "" {
+			return r, fmt.Errorf("read roster %s: a task is incomplete", cm.Name)
+		}
 	}
 	if raw, ok := cm.Data[workerKey]; ok {
 		if err := json.Unmarshal([]byte(raw), &r.workerState); err != nil {
@@ -86,25 +90,62 @@ func ReadRoster(cm *corev1.ConfigMap) (Roster, error) {
 	return r, nil
 }
 
-// Idle reports whether the worker has ended its last task, and so writes nothing more for it.
-func (r Roster) Idle() bool { return r.Done >= r.Task.Number }
+// Open returns the tasks that the worker has not ended: it may write for them.
+func (r Roster) Open() []Task {
+	return slices.DeleteFunc(slices.Clone(r.Tasks), func(t Task) bool { return slices.Contains(r.Ended, t.Number) })
+}
 
-// Give writes the next task into the ConfigMap of a roster, or the first one into an empty ConfigMap. The caller sends
-// it under the resourceVersion that it has read. The error is ErrBusy if the worker has not ended its last task or
-// accepts no further tasks.
+// Has reports whether the worker was assigned the run with this checkpoint and has not ended it.
+func (r Roster) Has(configMap string) bool {
+	return slices.ContainsFunc(r.Open(), func(t Task) bool { return t.ConfigMap == configMap })
+}
+
+// Give adds a task to the ConfigMap of a roster, or to an empty ConfigMap. The caller sends it under the
+// resourceVersion that it has read. The error is ErrClosed if the worker accepts no further tasks. A run that the worker
+// has not ended is not assigned again.
 func Give(cm *corev1.ConfigMap, t Task) error {
-	t.Number = 1
-	if _, begun := cm.Data[taskKey]; begun {
-		r, err := ReadRoster(cm)
-		switch {
-		case err != nil:
+	var r Roster
+	if _, begun := cm.Data[tasksKey]; begun {
+		var err error
+		if r, err = ReadRoster(cm); err != nil {
 			return err
-		case !r.Idle() || r.Closed:
-			return fmt.Errorf("%w: roster %s", ErrBusy, cm.Name)
 		}
-		t.Number = r.Task.Number + 1
 	}
-	return put(cm, taskKey, t)
+	switch {
+	case r.Closed:
+		return fmt.Errorf("%w: roster %s", ErrClosed, cm.Name)
+	case r.Has(t.ConfigMap):
+		return nil
+	}
+	t.Number = 1
+	for _, other := range r.Tasks {
+		t.Number = max(t.Number, other.Number+1)
+	}
+	return put(cm, tasksKey, append(r.Open(), t))
+}
+
+// Stop tells the worker to end a task, and returns since when it has been told. The caller sends it under the
+// resourceVersion that it has read, if the ConfigMap has changed. A task that no process has read, or for which none can
+// write any more (over), ends at once.
+func Stop(cm *corev1.ConfigMap, configMap string, over bool, now time.Time) (told time.Time, changed bool, err error) {
+	r, err := ReadRoster(cm)
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	i := slices.IndexFunc(r.Tasks, func(t Task) bool {
+		return t.ConfigMap == configMap && !slices.Contains(r.Ended, t.Number)
+	})
+	switch {
+	case i < 0:
+		return time.Time{}, false, nil
+	case over || r.Process == "":
+		r.Tasks = slices.Delete(r.Tasks, i, i+1)
+	case !r.Tasks[i].Stop.IsZero():
+		return r.Tasks[i].Stop, false, nil
+	default:
+		r.Tasks[i].Stop, told = now, now
+	}
+	return told, true, put(cm, tasksKey, r.Tasks)
 }
 
 func put(cm *corev1.ConfigMap, key string, value any) error {

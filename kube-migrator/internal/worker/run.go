@@ -27,11 +27,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // The errors of a run that ends without an outcome. Test with errors.Is.
@@ -45,18 +42,16 @@ var (
 
 // Options say which run to carry out.
 type Options struct {
-	// Config is the configuration for the cluster. It is not changed.
-	Config *rest.Config
+	// Process is shared with the other runs of this process.
+	Process *Process
 	// Migration and UID identify the StorageVersionMigration, and Generation is its spec.generation. Attempt counts the
 	// runs of the generation.
 	Migration  string
 	UID        types.UID
 	Generation int64
 	Attempt    int64
-	// Namespace and ConfigMap name the ConfigMap for checkpoint and report. The controller creates it.
-	Namespace string
+	// ConfigMap is the name of the ConfigMap for checkpoint and report. The controller creates it.
 	ConfigMap string
-	Settings  Settings
 	// Stop, when closed, ends the run gently: the requests in flight are finished and the checkpoint is saved. A nil
 	// Stop never ends it.
 	Stop <-chan struct{}
@@ -68,7 +63,7 @@ type Options struct {
 type timing struct {
 	look      time.Duration // between looks at the StorageVersionMigration
 	settle    time.Duration // for an epoch to settle, in the first attempt
-	idle      time.Duration // between looks at the roster while there is no task
+	idle      time.Duration // between looks at the roster while there is no task, or one has just begun or ended
 	report    time.Duration // between reports while something changes
 	heartbeat time.Duration // between reports while nothing does
 	appear    time.Duration // until the ConfigMap must be there
@@ -78,6 +73,7 @@ type timing struct {
 	backoff   time.Duration // the first wait after an error that may pass
 	most      time.Duration // the longest such wait
 	patience  time.Duration // without progress, after an error that may pass
+	again     time.Duration // after a run that has ended without an outcome
 	doubt     time.Duration // before the first refusal for lack of a permission is believed
 }
 
@@ -85,15 +81,14 @@ var defaultTiming = timing{
 	look: 500 * time.Millisecond, settle: 5 * time.Second, idle: 150 * time.Millisecond, report: time.Second,
 	heartbeat: 10 * time.Second, appear: 2 * time.Minute,
 	pause: time.Second, halt: 4 * time.Second, end: 8 * time.Second,
-	backoff: time.Second, most: 30 * time.Second, patience: 15 * time.Minute, doubt: 5 * time.Second,
+	backoff: time.Second, most: 30 * time.Second, patience: 15 * time.Minute,
+	again: 5 * time.Second, doubt: 5 * time.Second,
 }
 
 // run is a run in progress.
 type run struct {
 	Options
 	waits  timing
-	config *rest.Config // considerate
-	client rest.Interface
 	log    *slog.Logger
 	record *runRecord
 	// quit ends everything at once, with a reason.
@@ -109,22 +104,18 @@ type run struct {
 func Run(ctx context.Context, o Options) error { return runWith(ctx, o, defaultTiming) }
 
 func runWith(ctx context.Context, o Options, t timing) error {
-	r := &run{Options: o, waits: t, config: migrate.WithSharedBackoff(o.Config), log: o.Logger}
+	r := &run{Options: o, waits: t, log: o.Logger}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
 	r.log = r.log.With("migration", o.Migration, "generation", o.Generation, "attempt", o.Attempt)
-	var err error
-	if r.client, err = apiserver.NewClient(r.config); err != nil {
-		return err
-	}
 	ctx, end := context.WithCancelCause(ctx)
-	r.quit, r.record = end, newRunRecord(ctx, r.client, o, r.log)
+	r.quit, r.record = end, newRunRecord(ctx, o, r.log)
 	var company sync.WaitGroup
 	defer company.Wait()
 	defer end(nil)
 	company.Go(func() { r.limitStop(ctx) })
-	err = r.run(ctx)
+	err := r.run(ctx)
 	switch cause := context.Cause(ctx); {
 	case err == nil, errors.Is(err, ErrOutdated), errors.Is(err, ErrStopped):
 	case cause != nil:

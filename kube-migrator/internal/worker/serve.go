@@ -9,74 +9,231 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
-	"github.com/kube-migrator/kube-migrator/internal/pace"
-	"github.com/kube-migrator/kube-migrator/migrate"
+	"k8s.io/client-go/rest"
 )
 
 // ServeOptions say where a worker finds its runs.
 type ServeOptions struct {
-	// Options are those of every run. Migration, UID, Generation, Attempt and ConfigMap are ignored, because the roster
-	// provides them.
-	Options
-	// Roster is the name of the ConfigMap, in Namespace, into which the controller writes tasks.
+	// Config is the configuration for the cluster. It is not changed.
+	Config *rest.Config
+	// Namespace is that of the ConfigMaps of the roster and of the runs.
+	Namespace string
+	Settings  Settings
+	// Roster is the name of the ConfigMap into which the controller writes tasks.
 	Roster string
 	// Idle is how long to wait for the next task. 0 means 30 seconds.
 	Idle time.Duration
+	// Stop, when closed, ends all runs gently, as that of Options does. A nil Stop never ends them.
+	Stop <-chan struct{}
+	// Logger receives the start, the phases and the end of each run; nil discards them.
+	Logger *slog.Logger
 }
+
+// DefaultAtOnce is how many resources are swept at the same time unless something else is asked for. Most of them are
+// small, and their sweeps mostly wait: for answers, and for API servers whose Lease may show late.
+const DefaultAtOnce = 16
 
 // DefaultIdle is how long a worker waits for its next run.
 const DefaultIdle = 30 * time.Second
 
-// server carries out one task after the other.
+// server carries out the tasks of a roster, all at the same time.
 type server struct {
 	ServeOptions
 	waits   timing
+	shared  *Process
 	desk    configMap
 	process string // identifies this process among all that may use the roster
 	log     *slog.Logger
+
+	// Only the goroutine of serve uses these.
+	working map[int64]*tasked // by number of the task
+	moved   time.Time         // when a task began or ended last
+	company sync.WaitGroup
+	ended   chan *tasked
 }
 
-// Serve carries out the runs of a roster, one after the other. It returns nil after it has closed the roster because no
-// further run was assigned. Each run is carried out by Run, with clients and looks of its own: no run relies on what
-// another one has seen. Otherwise the error is ErrOutdated if another process has taken over the roster or it is
-// deleted, ErrStopped, that of the context, or says why a run could not begin or its outcome could not be written. The
-// task remains, and another worker continues it.
+// tasked is a task on which this process works.
+type tasked struct {
+	Task
+	stop chan struct{}
+	once sync.Once
+	// asked means that the roster asks for the end.
+	asked bool
+	// err is why the run ended without an outcome, or nil. It is set before the task is sent to ended.
+	err error
+}
+
+func (t *tasked) end() { t.once.Do(func() { close(t.stop) }) }
+
+// Serve carries out the runs of a roster, all at the same time. It returns nil after it has closed the roster because no
+// further run was assigned. The runs share a Process, so those at one pace keep its bounds together. Otherwise the error
+// is ErrOutdated if another process has taken over the roster or it is deleted, ErrStopped, that of the context, or says
+// why the roster could not be read or written. The tasks remain, and another worker continues them.
 func Serve(ctx context.Context, o ServeOptions) error { return serveWith(ctx, o, defaultTiming) }
 
 func serveWith(ctx context.Context, o ServeOptions, t timing) error {
-	s := &server{ServeOptions: o, waits: t, process: rand.Text(), log: o.Logger}
+	s := &server{ServeOptions: o, waits: t, process: rand.Text(), log: o.Logger,
+		working: map[int64]*tasked{}, ended: make(chan *tasked)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	if s.Idle <= 0 {
 		s.Idle = DefaultIdle
 	}
-	client, err := apiserver.NewClient(migrate.WithSharedBackoff(o.Config))
-	if err != nil {
+	var err error
+	if s.shared, err = NewProcess(o.Config, o.Namespace, o.Settings); err != nil {
 		return err
 	}
-	s.desk = configMap{client: client, namespace: o.Namespace, name: o.Roster}
+	s.desk = configMap{client: s.shared.client, namespace: o.Namespace, name: o.Roster}
+	ctx, cancel := context.WithCancel(ctx)
+	defer s.company.Wait()
+	defer cancel()
+	return s.serve(ctx)
+}
+
+// serve follows the roster until it is closed.
+func (s *server) serve(ctx context.Context) error {
 	r, err := s.open(ctx)
+	s.moved = time.Now()
 	for err == nil {
+		stopping := false
+		select {
+		case <-s.Stop:
+			stopping = true
+		default:
+			s.follow(ctx, r)
+		}
+		idle := len(s.working) == 0
 		switch {
 		case r.Closed:
 			s.log.Info("The worker ends: it has no further task")
 			return nil
-		case r.Idle():
-			r, err = s.next(ctx)
-			continue
-		}
-		if err = s.carryOut(ctx, r.Task); err == nil {
-			r, err = s.done(ctx, r.Task.Number)
+		case idle && stopping && len(r.Open()) > 0:
+			return ErrStopped
+		case idle && (stopping || time.Since(s.moved) > s.Idle):
+			r, err = s.close(ctx)
+		default:
+			r, err = s.await(ctx, r, stopping)
 		}
 	}
 	return err
+}
+
+// follow begins the tasks that are new, and ends those that are to end.
+func (s *server) follow(ctx context.Context, r Roster) {
+	open := r.Open()
+	for number, t := range s.working {
+		if i := slices.IndexFunc(open, func(o Task) bool { return o.Number == number }); i < 0 || !open[i].Stop.IsZero() {
+			t.asked = true
+			t.end()
+		}
+	}
+	for _, task := range open {
+		if s.working[task.Number] != nil {
+			continue
+		}
+		t := &tasked{Task: task, stop: make(chan struct{}), asked: !task.Stop.IsZero()}
+		if t.asked {
+			t.end()
+		}
+		s.working[task.Number], s.moved = t, time.Now()
+		s.company.Go(func() {
+			ended := make(chan struct{})
+			s.company.Go(func() { // also while the roster cannot be written
+				select {
+				case <-s.Stop:
+					t.end()
+				case <-ended:
+				}
+			})
+			t.err = s.carryOut(ctx, t)
+			close(ended)
+			select {
+			case s.ended <- t:
+			case <-ctx.Done():
+			}
+		})
+	}
+}
+
+// carryOut carries out one run. A run that is no longer requested, or was taken over, is done: this process writes
+// nothing more for it. That holds only as long as the roster belongs to this process; a process that takes over a run
+// takes over the roster first. The error is ErrStopped or that of the context.
+func (s *server) carryOut(ctx context.Context, t *tasked) error {
+	for {
+		select {
+		case <-t.stop:
+			return ErrStopped
+		default:
+		}
+		err := runWith(ctx, Options{Process: s.shared, Migration: t.Migration, UID: t.UID, Generation: t.Generation,
+			Attempt: t.Attempt, ConfigMap: t.ConfigMap, Stop: t.stop, Logger: s.Logger}, s.waits)
+		switch {
+		case err == nil, errors.Is(err, ErrOutdated):
+			return nil
+		case errors.Is(err, ErrStopped), ctx.Err() != nil:
+			return err
+		}
+		s.log.Error("A run ended without a result; starting it again", "migration", t.Migration, "error", err)
+		if err := sleep(ctx, t.stop, s.waits.again); err != nil {
+			return err
+		}
+	}
+}
+
+// await waits until a task has ended, or for the next look at the roster, and returns the roster after that.
+func (s *server) await(ctx context.Context, r Roster, stopping bool) (Roster, error) {
+	// Tasks come and go together.
+	wait, stop := s.waits.look, s.Stop
+	if len(s.working) == 0 || time.Since(s.moved) < 4*s.waits.look {
+		wait = s.waits.idle
+	}
+	if stopping {
+		stop = nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case t := <-s.ended:
+		return s.left(ctx, t, r)
+	case <-timer.C:
+		if stopping {
+			return r, nil
+		}
+		return s.read(ctx, r)
+	case <-stop:
+		return r, nil
+	case <-ctx.Done():
+		return r, context.Cause(ctx)
+	}
+}
+
+// left records that nothing more is written for a task, and for those that have ended meanwhile. If the process is told
+// to end, the tasks remain: another process continues them.
+func (s *server) left(ctx context.Context, t *tasked, r Roster) (Roster, error) {
+	var over []int64
+	for {
+		delete(s.working, t.Number)
+		s.moved = time.Now()
+		if t.err == nil || t.asked {
+			over = append(over, t.Number)
+		}
+		select {
+		case t = <-s.ended:
+			continue
+		default:
+		}
+		if len(over) == 0 {
+			return r, nil
+		}
+		return s.done(ctx, over...)
+	}
 }
 
 // open waits until the roster exists, and takes it over from an earlier process.
@@ -88,55 +245,39 @@ func (s *server) open(ctx context.Context) (Roster, error) {
 	})
 }
 
-// carryOut carries out one run. A run that is no longer requested, or was taken over, is done: this process writes
-// nothing more for it. That holds only as long as the roster belongs to this process; a process that takes over a run
-// takes over the roster first.
-func (s *server) carryOut(ctx context.Context, t Task) error {
-	o := s.Options
-	o.Migration, o.UID, o.Generation, o.Attempt, o.ConfigMap = t.Migration, t.UID, t.Generation, t.Attempt, t.ConfigMap
-	err := runWith(ctx, o, s.waits)
-	if errors.Is(err, ErrOutdated) {
-		return nil
-	}
-	return err
-}
-
-// done records that nothing more is written for a task.
-func (s *server) done(ctx context.Context, number int64) (Roster, error) {
+// done records that nothing more is written for tasks.
+func (s *server) done(ctx context.Context, numbers ...int64) (Roster, error) {
 	return s.update(ctx, s.waits.patience, false, func(r *Roster) bool {
-		changed := r.Done < number
-		r.Done = max(r.Done, number)
+		var ended []int64
+		for _, t := range r.Tasks {
+			if slices.Contains(r.Ended, t.Number) || slices.Contains(numbers, t.Number) {
+				ended = append(ended, t.Number)
+			}
+		}
+		changed := !slices.Equal(ended, r.Ended)
+		r.Ended = ended
 		return changed
 	})
 }
 
-// next waits for the next task. It closes the roster if none comes, or if the worker is told to end.
-func (s *server) next(ctx context.Context) (Roster, error) {
-	until := time.Now().Add(s.Idle)
-	for {
-		object, err := s.desk.get(ctx)
-		if err == nil {
-			r, err := s.owned(object)
-			if err != nil || r.Closed || !r.Idle() {
-				return r, err
-			}
-		} else if isGone(err, s.Roster) {
-			return Roster{}, fmt.Errorf("%w: the roster %s is gone", ErrOutdated, s.Roster)
-		}
-		stopped := errors.Is(sleep(ctx, s.Stop, s.waits.idle), ErrStopped)
-		if ctx.Err() != nil {
-			return Roster{}, context.Cause(ctx)
-		}
-		if stopped || !time.Now().Before(until) {
-			return s.close(ctx)
-		}
+// read reads the roster again. If that fails, the tasks continue.
+func (s *server) read(ctx context.Context, before Roster) (Roster, error) {
+	object, err := s.desk.get(ctx)
+	switch {
+	case err == nil:
+		return s.owned(object)
+	case isGone(err, s.Roster):
+		return before, s.gone()
 	}
+	return before, nil
 }
+
+func (s *server) gone() error { return fmt.Errorf("%w: the roster %s is gone", ErrOutdated, s.Roster) }
 
 // close stops accepting tasks, unless one was assigned in the meantime.
 func (s *server) close(ctx context.Context) (Roster, error) {
 	return s.update(ctx, s.waits.end, false, func(r *Roster) bool {
-		if r.Closed || !r.Idle() {
+		if r.Closed || len(r.Open()) > 0 {
 			return false
 		}
 		r.Closed = true
@@ -165,21 +306,24 @@ func (s *server) update(ctx context.Context, patience time.Duration, opening boo
 		case err == nil, errors.Is(err, ErrOutdated), ctx.Err() != nil:
 			return r, err
 		case gone:
-			return r, fmt.Errorf("%w: the roster %s is gone", ErrOutdated, s.Roster)
+			return r, s.gone()
 		case time.Now().After(deadline):
 			return r, fmt.Errorf("write roster: %w", err)
 		}
-		if !apierrors.IsConflict(err) {
+		wait := backoff
+		switch {
+		case apierrors.IsConflict(err): // the controller has written it
+			wait = 0
+		case opening: // it may appear at any moment
+			wait = s.waits.look
+		default:
 			backoff = min(2*backoff, s.waits.most)
 		}
-		if opening { // it may appear at any moment
-			backoff = s.waits.look
+		stop := s.Stop
+		if !opening { // a worker that is told to end still writes what it has to write
+			stop = nil
 		}
-		wait := pace.Sleep // a worker that is told to end still writes what it has to write
-		if opening {
-			wait = func(ctx context.Context, d time.Duration) error { return sleep(ctx, s.Stop, d) }
-		}
-		if err := wait(ctx, backoff); err != nil {
+		if err := sleep(ctx, stop, wait); err != nil {
 			return r, err
 		}
 	}

@@ -5,10 +5,12 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,12 +30,24 @@ func (l *lab) employ(roster string, t Task) {
 	l.do(http.MethodPost, configMapsPath, cm, nil)
 }
 
-// give gives the next task.
+// give gives another task.
 func (l *lab) give(roster string, t Task) {
 	l.t.Helper()
-	cm := l.configMap(roster)
-	must(l.t, Give(cm, t))
-	l.do(http.MethodPut, configMapsPath+"/"+roster, cm, nil)
+	l.change(roster, func(cm *corev1.ConfigMap) error { return Give(cm, t) })
+}
+
+// change changes a roster, until the worker has not written it at the same moment.
+func (l *lab) change(roster string, change func(*corev1.ConfigMap) error) {
+	l.t.Helper()
+	l.eventually("the roster of "+roster+" is changed", func() bool {
+		cm := l.configMap(roster)
+		must(l.t, change(cm))
+		raw, err := json.Marshal(cm)
+		must(l.t, err)
+		status, _, err := l.Servers[0].Do(l.t.Context(), http.MethodPut, configMapsPath+"/"+roster, raw)
+		must(l.t, err)
+		return status == http.StatusOK
+	})
 }
 
 func (l *lab) roster(name string) Roster {
@@ -55,11 +69,17 @@ func (l *lab) task(attempt int64) Task {
 func (l *lab) serve(roster string, p *testbed.Proxy, stop <-chan struct{}) *working {
 	l.t.Helper()
 	log := &logged{}
-	o := ServeOptions{Options: l.options(p), Roster: roster, Idle: 2 * time.Second}
-	o.Stop, o.Logger = stop, slog.New(slog.NewTextHandler(log, nil))
+	c := l.Config()
+	if p != nil {
+		c = p.Config()
+	}
+	o := ServeOptions{Config: c, Namespace: "default", Settings: soon, Roster: roster, Idle: 2 * time.Second,
+		Stop: stop, Logger: slog.New(slog.NewTextHandler(log, nil))}
+	waits := defaultTiming
+	waits.appear, waits.again = time.Second, 100*time.Millisecond
 	ctx, cancel := context.WithCancel(l.t.Context())
 	w := &working{t: l.t, done: make(chan error, 1), end: cancel}
-	go func() { w.done <- Serve(ctx, o) }()
+	go func() { w.done <- serveWith(ctx, o, waits) }()
 	l.t.Cleanup(func() {
 		cancel()
 		if l.t.Failed() {
@@ -71,7 +91,7 @@ func (l *lab) serve(roster string, p *testbed.Proxy, stop <-chan struct{}) *work
 
 func (l *lab) idle(roster string) {
 	l.t.Helper()
-	l.eventually("the worker is idle", func() bool { return l.roster(roster).Idle() })
+	l.eventually("the worker is idle", func() bool { return len(l.roster(roster).Open()) == 0 })
 }
 
 // One cluster for all parts: each has a roster of its own.
@@ -91,7 +111,7 @@ func TestAWorkerServes(t *testing.T) {
 			Fault: testbed.Overtaken(func() { closings++; l.give("first", third) }), Times: 1,
 			Match: func(r *http.Request) bool {
 				return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/configmaps/first") &&
-					l.roster("first").Done == 2
+					!l.roster("first").Has("attempt-2") && l.roster("first").Tasks[0].Number == 2
 			},
 		})
 		l.employ("first", l.task(1))
@@ -102,7 +122,7 @@ func TestAWorkerServes(t *testing.T) {
 		must(t, w.wait())
 		l.proven("attempt-2")
 		l.proven("attempt-3")
-		if r := l.roster("first"); !r.Closed || r.Done != 3 || closings != 1 {
+		if r := l.roster("first"); !r.Closed || !slices.Equal(r.Ended, []int64{3}) || closings != 1 {
 			t.Errorf("the roster is %+v after %d closings", r, closings)
 		}
 		looks := 0
@@ -127,13 +147,13 @@ func TestAWorkerServes(t *testing.T) {
 		if err := w.wait(); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
-		if r := l.roster("second"); r.Idle() || r.Closed {
+		if r := l.roster("second"); !r.Has("attempt-5") || r.Closed {
 			t.Errorf("the roster is %+v", r)
 		}
 		fast(l)
 		must(t, l.serve("second", nil, nil).wait())
 		l.proven("attempt-5")
-		if r := l.roster("second"); r.Done != 2 || !r.Closed {
+		if r := l.roster("second"); !slices.Equal(r.Ended, []int64{2}) || !r.Closed {
 			t.Errorf("the roster is %+v", r)
 		}
 	})
@@ -148,7 +168,7 @@ func TestAWorkerServes(t *testing.T) {
 		if err := first.wait(); !errors.Is(err, ErrOutdated) {
 			t.Errorf("error %v, want %v", err, ErrOutdated)
 		}
-		if r := l.roster("third"); r.Idle() || r.Closed || r.Process == before {
+		if r := l.roster("third"); !r.Has("attempt-6") || r.Closed || r.Process == before {
 			t.Errorf("the roster is %+v: the first process was %s", r, before)
 		}
 		fast(l)
@@ -161,7 +181,7 @@ func TestAWorkerServes(t *testing.T) {
 		task.Generation = 17
 		l.employ("fourth", task)
 		must(t, l.serve("fourth", nil, nil).wait())
-		if r := l.roster("fourth"); r.Done != 1 || !r.Closed || l.report("attempt-7").Outcome != nil {
+		if r := l.roster("fourth"); r.Has("attempt-7") || !r.Closed || l.report("attempt-7").Outcome != nil {
 			t.Errorf("the roster is %+v, the report %+v", r, l.report("attempt-7"))
 		}
 	})
@@ -176,7 +196,7 @@ func TestAWorkerServes(t *testing.T) {
 		if err := w.wait(); !errors.Is(err, ErrStopped) {
 			t.Errorf("error %v, want %v", err, ErrStopped)
 		}
-		if r := l.roster("fifth"); r.Idle() || r.Closed {
+		if r := l.roster("fifth"); !r.Has("attempt-8") || r.Closed {
 			t.Errorf("the roster is %+v", r)
 		}
 		fast(l)
@@ -198,7 +218,7 @@ func TestAWorkerServes(t *testing.T) {
 		l.employ("sixth", l.task(9))
 		must(t, l.serve("sixth", p, nil).wait())
 		l.proven("attempt-9")
-		if r := l.roster("sixth"); r.Done != 1 || !r.Closed {
+		if r := l.roster("sixth"); r.Has("attempt-9") || !r.Closed {
 			t.Errorf("the roster is %+v", r)
 		}
 	})
@@ -212,33 +232,48 @@ func TestAWorkerServes(t *testing.T) {
 			t.Errorf("error %v, want %v", err, ErrOutdated)
 		}
 	})
-}
 
-func TestATaskIsGivenToAnIdleWorkerAlone(t *testing.T) {
-	next := Task{Migration: "widgets", UID: "uid", Generation: 1, Attempt: 2, ConfigMap: "next", Resource: "widgets"}
-	for name, tt := range map[string]struct {
-		worker string
-		busy   bool
-	}{
-		"one that has not begun":                      {"", true},
-		"one that is at its task":                     {`{"process":"a"}`, true},
-		"one that has ended its task":                 {`{"process":"a","done":1}`, false},
-		"one that takes none any more":                {`{"process":"a","done":1,"closed":true}`, true},
-		"one of which it cannot be read what it does": {`{"process":`, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cm := &corev1.ConfigMap{}
-			must(t, Give(cm, next))
-			if tt.worker != "" {
-				cm.Data[workerKey] = tt.worker
-			}
-			err := Give(cm, next)
-			if (err != nil) != tt.busy {
-				t.Fatalf("error %v, want one: %v", err, tt.busy)
-			}
-			if r, err := ReadRoster(cm); err == nil && r.Task.Number == 2 == tt.busy {
-				t.Errorf("the roster is %+v", r)
-			}
+	part("several runs at the same time, of which one is stopped and goes on later", func(t *testing.T, l *lab) {
+		slow(l)
+		l.employ("eighth", l.task(11))
+		w := l.serve("eighth", nil, nil)
+		l.give("eighth", l.task(12))
+		done := func(name string) int64 { return l.report(name).Counts.Done() }
+		l.eventually("both runs have rewritten objects", func() bool { return done("attempt-11") > 50 && done("attempt-12") > 50 })
+		l.change("eighth", func(cm *corev1.ConfigMap) error {
+			_, _, err := Stop(cm, "attempt-11", false, time.Now())
+			return err
 		})
-	}
+		l.eventually("the worker has ended the first run", func() bool { return !l.roster("eighth").Has("attempt-11") })
+		stopped := done("attempt-11")
+		if r := l.roster("eighth"); !r.Has("attempt-12") || r.Closed || l.report("attempt-11").Outcome != nil {
+			t.Errorf("the roster is %+v", r)
+		}
+		fast(l)
+		l.eventually("the second run has ended", func() bool { return l.report("attempt-12").Outcome != nil })
+		l.proven("attempt-12")
+		if now := done("attempt-11"); now != stopped {
+			t.Errorf("the run that was stopped has come from %d objects to %d", stopped, now)
+		}
+		l.give("eighth", Task{Migration: "widgets", UID: l.uid, Generation: 1, Attempt: 11, ConfigMap: "attempt-11",
+			Resource: "widgets"})
+		must(t, w.wait())
+		l.proven("attempt-11")
+	})
+
+	part("and a run that cannot begin keeps no other", func(t *testing.T, l *lab) {
+		late := l.task(13)
+		late.ConfigMap = "late"
+		l.employ("ninth", late)
+		w := l.serve("ninth", nil, nil)
+		l.give("ninth", l.task(14))
+		l.eventually("the other run has ended", func() bool { return !l.roster("ninth").Has("attempt-14") })
+		l.proven("attempt-14")
+		if r := l.roster("ninth"); !r.Has("late") || r.Closed {
+			t.Errorf("the roster is %+v", r)
+		}
+		l.create("late", nil)
+		must(t, w.wait())
+		l.proven("late")
+	})
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
-	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/install/discovery"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -72,7 +71,7 @@ func (s *sweeping) do(ctx context.Context) error {
 
 // prepare finds the resource and creates the sweep.
 func (s *sweeping) prepare(ctx context.Context) (*migrate.Sweep, error) {
-	all, err := inventory.TakeOne(ctx, s.run.client, s.asked.name())
+	all, err := inventory.TakeOne(ctx, s.run.Process.client, s.asked.name())
 	if err != nil {
 		return nil, err
 	}
@@ -83,16 +82,11 @@ func (s *sweeping) prepare(ctx context.Context) (*migrate.Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	servers, err := agreement.New(s.run.config, resource.Target(), agreement.Options{
-		DiscoveryToken: discovery.Tokens(s.run.client, s.run.Namespace), ShutdownDelay: s.run.Settings.ShutdownDelay,
-	})
-	if err != nil {
-		return nil, err
-	}
+	servers := s.run.Process.servers.For(resource.Target())
 	if err := s.provable(ctx, servers); err != nil {
 		return nil, err
 	}
-	sweep, err := migrate.New(s.run.config, resource.Target(), servers, s.run.options(s.asked))
+	sweep, err := migrate.New(s.run.Process.config, resource.Target(), servers, s.run.options(s.asked))
 	if err != nil {
 		return nil, err
 	}

@@ -112,9 +112,7 @@ func TestAMissingPermissionIsNamedInTheOutcome(t *testing.T) {
 				"verbs": []string{"get", "list"}},
 		},
 	}, nil)
-	o := l.options(nil)
-	o.Config = l.ConfigAs("weak")
-	w := l.start(o)
+	w := l.start(l.optionsFor(l.ConfigAs("weak")))
 	time.Sleep(time.Second) // in which it may read nothing at all
 	l.do(http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", map[string]any{
 		"metadata": map[string]any{"name": "weak"},

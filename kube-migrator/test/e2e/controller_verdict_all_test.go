@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
@@ -70,7 +72,8 @@ func TestARunOfAnotherEpochProvesNothing(t *testing.T) {
 func TestTheAttemptAfterARunOfAnotherEpochWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	c := newControlled(t, staleWidgets(t, 3, testbed.Widgets{}))
-	c.controller("--workers=jobs", "--worker-image=example.com/none", "--worker-service-account=default")
+	c.controller("--workers=jobs", "--worker-image=example.com/none", "--worker-service-account=default",
+		"--max-concurrent-migrations=1")
 	c.ask(v1alpha1.StorageVersionMigrationSpec{})
 	m, err := c.read(widgetsName)
 	if err != nil {
@@ -92,17 +95,11 @@ func TestTheAttemptAfterARunOfAnotherEpochWaitsForItsTurn(t *testing.T) {
 		t.Errorf("two runs are at work: %v", c.checkpoints())
 	}
 	do(t, c.cluster, http.MethodDelete, migrations+"/configmaps", nil)
-	// No garbage collector is here: the Job of the other migration would hold the turn indefinitely.
-	for _, name := range c.checkpoints() {
-		if name != run(1) {
-			c.withoutFinalizers("/apis/batch/v1/namespaces/" + installation + "/jobs/" + name)
-		}
-	}
 	eventually(t, "a second attempt", func() bool { return slices.Contains(c.checkpoints(), run(2)) })
 }
 
-// An image that cannot be pulled keeps the turn, and is told. Once workers have another one the run is replaced, and
-// goes on from its checkpoint.
+// An image that cannot be pulled keeps the turn, and is told. Once workers have another one, it continues the run from
+// its checkpoint.
 func TestAWorkerThatNeverCameIsReplacedOnceItsImageIsChanged(t *testing.T) {
 	t.Parallel()
 	c := newControlled(t, staleWidgets(t, 3, testbed.Widgets{}))
@@ -116,42 +113,32 @@ func TestAWorkerThatNeverCameIsReplacedOnceItsImageIsChanged(t *testing.T) {
 		return strings.Contains(m.Status.Summary, "The worker has not reported for 30s") &&
 			strings.Contains(m.Status.Summary, "has no pod")
 	})
-	run := func(attempt int) string { return fmt.Sprintf("migrate-%.8s-1-%d", m.UID, attempt) }
-	do(t, c.cluster, http.MethodPatch, checkpoints+run(1),
+	run := fmt.Sprintf("migrate-%.8s-1-1", m.UID)
+	do(t, c.cluster, http.MethodPatch, checkpoints+run,
 		map[string]any{"binaryData": map[string]any{"checkpoint": "eHg="}})
 	c.end(first)
 
 	started("example.com/right")
-	eventually(t, "a second attempt", func() bool { return slices.Contains(c.checkpoints(), run(2)) })
-	var job struct {
-		Metadata struct {
-			Annotations map[string]string `json:"annotations"`
-		} `json:"metadata"`
-	}
-	// it comes after its checkpoint
-	getWhenReady(t, c.cluster, "/apis/batch/v1/namespaces/"+installation+"/jobs/"+run(2), &job)
-	if worker := job.Metadata.Annotations["migration.k8s.io/worker"]; worker != "example.com/right default" {
-		t.Errorf("the second attempt's worker is %q", worker)
-	}
-	var seeded struct {
+	eventually(t, "a worker with the right image has the run", func() bool {
+		var jobs batchv1.JobList
+		get(t, c.cluster, "/apis/batch/v1/namespaces/"+installation+"/jobs", &jobs)
+		for _, job := range jobs.Items {
+			if job.Annotations["migration.k8s.io/worker"] != "example.com/right default" {
+				continue
+			}
+			var roster struct{ Data map[string]string }
+			status, answer, err := c.cluster.Servers[0].Do(t.Context(), http.MethodGet, checkpoints+job.Name+"-roster", nil)
+			return err == nil && status == http.StatusOK && json.Unmarshal(answer, &roster) == nil &&
+				strings.Contains(roster.Data["tasks"], `"configMap":"`+run+`"`)
+		}
+		return false
+	})
+	var kept struct {
 		BinaryData map[string]string `json:"binaryData"`
 	}
-	if get(t, c.cluster, checkpoints+run(2), &seeded); seeded.BinaryData["checkpoint"] == "" {
-		t.Error("the second attempt starts over")
+	if get(t, c.cluster, checkpoints+run, &kept); kept.BinaryData["checkpoint"] == "" {
+		t.Error("the run starts over")
 	}
-}
-
-// withoutFinalizers does what the garbage collector does once everything that an object owns is gone.
-func (c *controlled) withoutFinalizers(path string) {
-	c.Helper()
-	eventually(c.T, path+" is deleted", func() bool {
-		status, answer, err := c.cluster.Servers[0].Do(c.Context(), http.MethodGet, path, nil)
-		if err == nil && status == http.StatusOK && strings.Contains(string(answer), "deletionTimestamp") {
-			status, _, err = c.cluster.Servers[0].Do(c.Context(), http.MethodPatch, path,
-				[]byte(`{"metadata": {"finalizers": null}}`))
-		}
-		return err == nil && status == http.StatusNotFound
-	})
 }
 
 // presentEpoch is the epoch that the widgets are in.

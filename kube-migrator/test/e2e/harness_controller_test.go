@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -242,7 +243,9 @@ func (c *controlled) checkpoints() []string {
 		"/configmaps?labelSelector=app.kubernetes.io/component%3Dworker", &list)
 	var names []string
 	for _, item := range list.Items {
-		names = append(names, item.Metadata.Name)
+		if !strings.HasSuffix(item.Metadata.Name, "-roster") {
+			names = append(names, item.Metadata.Name)
+		}
 	}
 	return names
 }

@@ -67,7 +67,7 @@ func (w *Workshop) Controller() Installed {
 				remove(ctx, r.Lab, externalCRD), remove(ctx, r.Lab, "storagestates.migration.k8s.io"))
 		}()
 		controllers, err := startAll(ctx, r, []string{w.binary, "controller", kubeconfig, "--workers=in-process",
-			"--max-concurrent-migrations=8", "--settle-time=1s", "--auto-trigger=false", "--metrics-bind-address=0",
+			"--settle-time=1s", "--auto-trigger=false", "--metrics-bind-address=0",
 			"--health-probe-bind-address=0"})
 		if err != nil {
 			return err

@@ -333,7 +333,8 @@ func TestWhatWasSparedIsCounted(t *testing.T) {
 
 func TestTurns(t *testing.T) {
 	for name, c := range map[string]struct {
-		// "a" is a patch of worker a, "a!" a write of its roster; of widgets, or of gadgets where it is in upper case
+		// "a" is a patch of worker a, "a!" a write of its roster that ends its task; of widgets, or of gadgets where it
+		// is in upper case. "a?" is the first write of another process.
 		sent string
 		want int
 	}{
@@ -344,19 +345,27 @@ func TestTurns(t *testing.T) {
 		"both at once":                             {sent: "a! b! a b a b", want: 2},
 		"both at once, on two resources":           {sent: "a! b! a B a B"},
 		"the first of a new run next to the other": {sent: "a! a b! b a! a b", want: 1},
+		"several runs of one worker":               {sent: "a A a A A! a a! b A"},
+		"both at once, and another run ends":       {sent: "a b A! a B! b", want: 2},
+		"the next process goes on":                 {sent: "a b! b a? a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var turns Turns
 			var got []string
+			var number int64
 			for word := range strings.FieldsSeq(c.sent) {
-				worker := strings.ToLower(word[:1])
-				if strings.HasSuffix(word, "!") {
-					turns.Roster(worker)
-					continue
-				}
-				resource := "widgets"
-				if word != worker {
+				worker, resource := strings.ToLower(word[:1]), "widgets"
+				if word[:1] != worker {
 					resource = "gadgets"
+				}
+				number++
+				switch word[1:] {
+				case "!":
+					turns.Roster(worker, "", map[string]int64{resource: number})
+					continue
+				case "?":
+					turns.Roster(worker, fmt.Sprint(number), nil)
+					continue
 				}
 				if v := turns.Patch(worker, resource); v != "" {
 					got = append(got, v)

@@ -6,21 +6,28 @@ package judge
 import "fmt"
 
 // Turns judges from the requests of workers whether two of them ever sweep one resource at the same time (I8). A
-// worker's part is what it sends between two writes of its roster: at most one run. As soon as another part rewrites
-// objects of a resource, the previous one must be over. The requests have to be added in the order in which they were
-// sent, and without those of processes that have exited. It is not safe for concurrent use.
+// worker's part is what it sends for a resource between two writes of its roster that end a task of the resource: at
+// most one run. As soon as another part rewrites objects of the resource, the previous one must be over. The requests
+// have to be added in the order in which they were sent, and without those of processes that have exited. It is not safe
+// for concurrent use.
 type Turns struct {
 	// Patches counts the requests that were judged, Parts the changes from one part to another.
 	Patches, Parts int
 
-	part map[string]int     // of each worker
-	now  map[string]turn    // who sweeps a resource
-	over map[spell]struct{} // which parts have been followed by another one
+	rosters map[string]roster  // of each worker, as it wrote it last
+	now     map[string]turn    // who sweeps a resource
+	over    map[spell]struct{} // which parts have been followed by another one
+}
+
+type roster struct {
+	process string
+	ended   map[string]int64
 }
 
 type turn struct {
-	worker string
-	part   int
+	worker  string
+	process string
+	ended   int64
 }
 
 type spell struct {
@@ -28,17 +35,27 @@ type spell struct {
 	turn
 }
 
-// Roster adds a worker's write of its roster: it has taken over the roster, has ended a run, or accepts no more runs.
-func (t *Turns) Roster(worker string) {
+// Roster adds a worker's write of its roster: which process writes it, and for each resource the newest task that has
+// ended.
+func (t *Turns) Roster(worker, process string, ended map[string]int64) {
 	t.init()
-	t.part[worker]++
+	r := t.rosters[worker]
+	if r.ended == nil {
+		r.ended = map[string]int64{}
+	}
+	r.process = process
+	for resource, number := range ended { // the roster forgets tasks
+		r.ended[resource] = max(r.ended[resource], number)
+	}
+	t.rosters[worker] = r
 }
 
 // Patch adds a worker's rewrite of an object of a resource. It returns what is wrong, or "".
 func (t *Turns) Patch(worker, resource string) string {
 	t.init()
 	t.Patches++
-	next := turn{worker, t.part[worker]}
+	r := t.rosters[worker]
+	next := turn{worker, r.process, r.ended[resource]}
 	before, some := t.now[resource]
 	if some && before == next {
 		return ""
@@ -57,7 +74,7 @@ func (t *Turns) Patch(worker, resource string) string {
 }
 
 func (t *Turns) init() {
-	if t.part == nil {
-		t.part, t.now, t.over = map[string]int{}, map[string]turn{}, map[spell]struct{}{}
+	if t.rosters == nil {
+		t.rosters, t.now, t.over = map[string]roster{}, map[string]turn{}, map[spell]struct{}{}
 	}
 }

@@ -18,9 +18,6 @@ const (
 	rosterLabel = "migration.k8s.io/roster"
 	// settingsAnnotation contains the evidence and times with which the Job's worker was started.
 	settingsAnnotation = "migration.k8s.io/settings"
-	// lastAnnotation is the task, in JSON, on which the worker was working when the Job was deleted; an empty task if
-	// there was none.
-	lastAnnotation = "migration.k8s.io/last-task"
 )
 
 // rosterOf returns the name of a Job's roster.
@@ -37,23 +34,23 @@ type carrier struct {
 	working bool
 	// broken says why no pod will start any more.
 	broken string
-	// outdated means that the worker has another image or service account than a new one would have; otherwise, that it
-	// was started with other settings.
-	outdated, otherwise bool
+	// outdated means that the worker has another image or service account than a new one would have.
+	outdated bool
+	// superseded means that the Job says so of itself, or that its worker was started with other settings: another worker
+	// is to continue its runs. Admission may have removed what Jobs say, and each new one would be replaced at once.
+	superseded bool
 }
 
 // at reports whether the worker was assigned the run and has not ended it.
-func (c *carrier) at(r run) bool {
-	return c.roster != nil && !c.roster.Idle() && c.roster.Task.ConfigMap == r.name
-}
+func (c *carrier) at(r run) bool { return c.roster != nil && c.roster.Has(r.name) }
 
 // suspended reports whether no pod of the Job will be started.
 func (c *carrier) suspended() bool { return c.job.Spec.Suspend != nil && *c.job.Spec.Suspend }
 
 // free reports whether the worker can be assigned a run.
 func (c *carrier) free() bool {
-	return c.sheet != nil && c.roster != nil && c.roster.Idle() && !c.roster.Closed && c.working && !c.suspended() &&
-		c.job.DeletionTimestamp == nil && !c.outdated && !c.otherwise
+	return c.sheet != nil && c.roster != nil && !c.roster.Closed && c.working && !c.suspended() &&
+		c.job.DeletionTimestamp == nil && !c.superseded
 }
 
 // choose returns the Job for a run: the one that is working on it, else a free one, else nil. It is pure.
@@ -95,20 +92,19 @@ func withCarriers(all []run, carriers []carrier) []run {
 			if stray.active = c.working; stray.active || !dismissed {
 				all = append(all, stray)
 			}
-		case c.roster.Idle():
-			if over := c.broken != "" || c.suspended(); over && !dismissed {
-				all = append(all, stray)
+		case len(c.roster.Open()) > 0:
+			for _, t := range c.roster.Open() {
+				all = c.addTo(all, t)
 			}
-		default:
-			all = c.addTo(all)
+		case !dismissed && (c.broken != "" || c.suspended() || c.roster.Process == ""):
+			all = append(all, stray)
 		}
 	}
 	return all
 }
 
-// addTo adds what the Job shows about the run of its worker.
-func (c *carrier) addTo(all []run) []run {
-	t := c.roster.Task
+// addTo adds what the Job shows about a run of its worker.
+func (c *carrier) addTo(all []run, t worker.Task) []run {
 	i := slices.IndexFunc(all, func(r run) bool { return r.name == t.ConfigMap })
 	if i < 0 {
 		i = len(all)
@@ -120,14 +116,13 @@ func (c *carrier) addTo(all []run) []run {
 	}
 	r := &all[i]
 	r.resource = t.Resource // users can edit the annotations of a checkpoint
-	r.job, r.dismissed, r.outdated = c.job.Name, c.job.DeletionTimestamp != nil, c.outdated
-	r.begun = latest(r.begun, t.Given, haltedOrResumed(c.job))
+	r.job, r.outdated, r.superseded = c.job.Name, c.outdated, c.superseded
+	r.ending = c.suspended() || c.job.DeletionTimestamp != nil
+	r.begun = latest(r.begun, t.Given)
 	r.whereabouts = fmt.Sprintf("the Job %s %s (to see why: kubectl -n %s describe job %s)", c.job.Name, podOf(c.job),
 		c.job.Namespace, c.job.Name)
 	if r.report != nil && r.report.Outcome != nil {
-		// the outcome is the worker's last write for a run
-		r.leaving = c.working && !r.dismissed && !c.suspended()
-		return all
+		return all // the outcome is the worker's last write for a run
 	}
 	r.active = r.active || c.working
 	if r.broken == "" {

@@ -19,16 +19,16 @@ import (
 func carrying(r run, change func(*carrier)) carrier {
 	c := carrier{job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job"}},
 		sheet: &corev1.ConfigMap{}, working: true}
-	c.roster = &worker.Roster{Task: r.task()}
-	c.roster.Task.Number = 3
-	c.roster.Done = 2
+	c.roster = &worker.Roster{Tasks: []worker.Task{r.task()}}
+	c.roster.Tasks[0].Number = 3
+	c.roster.Process = "a"
 	if change != nil {
 		change(&c)
 	}
 	return c
 }
 
-func idle(c *carrier) { c.roster.Done = 3 }
+func idle(c *carrier) { c.roster.Ended = []int64{3} }
 
 func suspendedJob(c *carrier) { c.job.Spec.Suspend, c.working = new(true), false }
 
@@ -39,7 +39,6 @@ func TestWhatAJobSaysOfItsRun(t *testing.T) {
 		active bool
 		stray  bool // a second entry, of the Job
 		broken bool
-		leaves bool
 	}{
 		"a run that a worker is at is active":                 {active: true},
 		"a run whose Job is suspended and has no pods is not": {job: suspendedJob},
@@ -47,11 +46,9 @@ func TestWhatAJobSaysOfItsRun(t *testing.T) {
 			c.working,
 				c.broken = false, "failed"
 		}, broken: true},
-		"a run that has its outcome is not active, and its worker leaves it": {run: ended(worker.ResultProven),
-			leaves: true},
-		"nor does a suspended worker leave what was given up": {run: ended(worker.ResultBroken),
-			job: suspendedJob},
+		"a run that has its outcome is not active":   {run: ended(worker.ResultProven)},
 		"an idle worker says nothing":                {job: idle},
+		"one that has never begun is of no use":      {job: func(c *carrier) { idle(c); c.roster.Process = "" }, stray: true},
 		"an idle Job that is suspended is of no use": {job: func(c *carrier) { idle(c); suspendedJob(c) }, stray: true},
 		"an idle Job that has ended is of no use": {job: func(c *carrier) {
 			idle(c)
@@ -63,8 +60,7 @@ func TestWhatAJobSaysOfItsRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := aRun(2, 1, tt.run)
 			all := withCarriers([]run{r}, []carrier{carrying(r, tt.job)})
-			if got := all[0]; got.active != tt.active || (got.broken != "") != tt.broken ||
-				got.leaving != tt.leaves || got.stray {
+			if got := all[0]; got.active != tt.active || (got.broken != "") != tt.broken || got.stray {
 				t.Errorf("the run is %+v", got)
 			}
 			if (len(all) == 2) != tt.stray || tt.stray && !all[1].stray {
@@ -84,13 +80,12 @@ func TestARunIsCarriedOutByTheJobThatIsAtItElseByAFreeOne(t *testing.T) {
 	}{
 		"the Job that is at it":        {[]carrier{free, named("at", carrying(r, nil))}, "at"},
 		"also where that is suspended": {[]carrier{free, named("at", carrying(r, suspendedJob))}, "at"},
-		"else a free one":              {[]carrier{named("busy", carrying(other, nil)), free}, "free"},
+		"else a free one":              {[]carrier{free}, "free"},
+		"also one that has other runs": {[]carrier{named("busy", carrying(other, nil)), free}, "busy"},
 		"but none that has ended": {[]carrier{carrying(other,
 			func(c *carrier) { idle(c); c.working = false })}, ""},
 		"nor one with another image": {[]carrier{carrying(other,
-			func(c *carrier) { idle(c); c.outdated = true })}, ""},
-		"nor one that was told other times": {[]carrier{carrying(other,
-			func(c *carrier) { idle(c); c.otherwise = true })}, ""},
+			func(c *carrier) { idle(c); c.superseded = true })}, ""},
 		"nor one that is being deleted": {[]carrier{carrying(other,
 			func(c *carrier) { idle(c); c.job.DeletionTimestamp = &metav1.Time{Time: noon} })}, ""},
 		"nor one that takes nothing": {[]carrier{carrying(other,
@@ -111,36 +106,56 @@ func TestARunIsCarriedOutByTheJobThatIsAtItElseByAFreeOne(t *testing.T) {
 	}
 }
 
-// The controller is told of an outcome a moment before the worker can take the next run.
-func TestAWorkerThatIsAboutToBeFreeIsWaitedForAndKept(t *testing.T) {
+// All runs of a Job count, and none of them is mistaken for that of another (I8).
+func TestAJobSaysWhatItsWorkerIsAt(t *testing.T) {
+	a, b, bereft := aRun(2, 1, nil), aRun(2, 2, ended(worker.ResultProven)), aRun(2, 3, nil)
+	c := carrying(a, nil)
+	for i, r := range []run{b, bereft} {
+		c.roster.Tasks = append(c.roster.Tasks, r.task())
+		c.roster.Tasks[i+1].Number = int64(4 + i)
+	}
+	all := withCarriers([]run{a, b}, []carrier{c})
+	if len(all) != 3 || !all[0].active || all[1].active || all[1].job != "job" || !all[2].active ||
+		!all[2].incomplete || all[2].name != bereft.name || all[2].resource != bereft.resource {
+		t.Errorf("the runs are %+v", all)
+	}
+	c.superseded = true
+	for _, r := range withCarriers([]run{a, b}, []carrier{c}) {
+		if !r.superseded {
+			t.Errorf("the run %s is not told that its worker is another one", r.name)
+		}
+	}
+}
+
+// Two workers at the same time would be two paces in the cluster.
+func TestNothingStartsUntilAnotherWorkerHasStopped(t *testing.T) {
+	old, ofOld := another("widgets", working)
+	ofOld.superseded = true
 	next, _ := another("gadgets", func(*run) {})
-	for name, tt := range map[string]struct {
-		ended time.Time
-		want  step
-	}{
-		"a moment after the outcome":                            {noon.Add(-time.Second), stepNothing},
-		"not if it does not say so for a while":                 {noon.Add(-leaveTime), stepStart},
-		"not if its clock is wrong, since no one can tell then": {noon.Add(time.Hour), stepStart},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m, r := another("widgets", ended(worker.ResultProven))
-			m.Status.CompletedGeneration = 2
-			r.job, r.leaving = "job", true
-			r.report.Outcome.Ended = tt.ended
-			p := planAll(snapshot{now: noon, live: true, migrations: []v1alpha1.StorageVersionMigration{m, next},
-				runs: []run{r}}, 1, waits{firstRetry: time.Minute})
-			for _, d := range p.migrations {
-				if d.migration.UID == next.UID && d.step != tt.want {
-					t.Errorf("the next run: %s (%s), want %s", d.step, d.message, tt.want)
-				}
-				if d.migration.UID == m.UID && (len(d.remove) == 0) != (tt.want == stepNothing) {
-					t.Errorf("removed are %+v", d.remove)
-				}
+	decide := func(r run) (forOld, forNext decision) {
+		p := planAll(snapshot{now: noon, live: true, migrations: []v1alpha1.StorageVersionMigration{old, next},
+			runs: []run{r}}, 5, waits{firstRetry: time.Minute})
+		for _, d := range p.migrations {
+			if d.migration.UID == old.UID {
+				forOld = d.decision
+			} else {
+				forNext = d.decision
 			}
-			if tt.want == stepNothing && p.again() != settleInterval {
-				t.Errorf("again after %s", p.again())
-			}
-		})
+		}
+		return forOld, forNext
+	}
+	ending := ofOld
+	ending.superseded, ending.ending = false, true
+	if _, forNext := decide(ending); forNext.step != stepNothing {
+		t.Errorf("while its Job ends: %s, want %s", forNext.step, stepNothing)
+	}
+	if forOld, forNext := decide(ofOld); forOld.step != stepHalt || forOld.again != haltAgain || forNext.step != stepNothing {
+		t.Errorf("while it works: %s and %s (%s), want %s and %s", forOld.step, forNext.step, forNext.message,
+			stepHalt, stepNothing)
+	}
+	ofOld.active, ofOld.superseded = false, false
+	if forOld, forNext := decide(ofOld); forOld.step != stepStart || forNext.step != stepStart {
+		t.Errorf("once it has stopped: %s and %s, want both to start", forOld.step, forNext.step)
 	}
 }
 

@@ -111,15 +111,15 @@ func (c *controller) writes(d *planned, s snapshot) bool {
 }
 
 // carryOut does what was planned. If it fails for one migration, it retries later and continues with the others. Starts
-// come first, one after the other, because two of them may want the same idle worker. Their workers work while the
-// verdicts on earlier runs, which take longer, are found.
+// come first, one after the other, because the first may create the Job that takes the others. Their workers work while
+// the verdicts on earlier runs, which take longer, are found.
 func (c *controller) carryOut(ctx context.Context, p plan, s snapshot) error {
 	var problems []error
 	for _, r := range p.orphans {
 		if !s.live {
 			break // too much else has changed; the next pass finds them
 		}
-		if err := c.runs.remove(ctx, r); err != nil {
+		if err := c.runs.remove(ctx, r); err != nil && !apierrors.IsConflict(err) { // it is tried again
 			problems = append(problems, err)
 		}
 	}
@@ -167,7 +167,7 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 			return err
 		}
 		if r.active {
-			d.again = time.Second // a worker in this process has to end first
+			d.again = haltAgain // its worker has to stop first
 		}
 	}
 	next := statusAfter(m, d.decision, s.now, c.firstRetry)

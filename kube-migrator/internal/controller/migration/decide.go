@@ -138,6 +138,9 @@ func (f facts) forCurrent(current run, others []run) decision {
 		return f.waiting(current)
 	case current.name == "" || outcome != nil:
 		return f.next(current, "Waiting for its turn")
+	case current.active && current.superseded && !current.incomplete:
+		return decision{step: stepHalt, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonRewriting,
+			message: "Stopping: a worker with the present image and settings continues", again: haltAgain}
 	case current.active && !current.incomplete:
 		return f.following(current)
 	}
@@ -181,11 +184,15 @@ func (f facts) finished(current run) decision {
 	return d
 }
 
+const stopping = "Stopping: finishing the requests in flight"
+
 func paused(current run) decision {
 	d := decision{step: stepNothing, run: current, phase: v1alpha1.PhasePaused, reason: v1alpha1.ReasonPaused,
 		message: "Nothing is written until spec.state is Active"}
 	if current.active {
-		d.step, d.message, d.again = stepHalt, "Stopping: finishing the requests in flight", time.Second
+		d.step, d.message, d.again = stepHalt, stopping, haltAgain
+	} else if current.job != "" && current.outcome() == nil {
+		d.step = stepHalt // its Job has no pods, and is removed when it has no run any more
 	}
 	return d
 }
@@ -197,6 +204,9 @@ func cancelled(current run) decision {
 		message: "Nothing is written until spec.state is Active"}
 	if current.name != "" {
 		d.remove = []run{current}
+	}
+	if current.active {
+		d.message = stopping
 	}
 	return d
 }

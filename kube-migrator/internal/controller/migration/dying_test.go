@@ -11,9 +11,11 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/worker"
 )
 
 var errDied = errors.New("the controller has died")
@@ -100,7 +102,7 @@ func (w *workshop) wantOneActive(all []run) {
 	}
 }
 
-// podsEnd does what Kubernetes does with Jobs that are being deleted.
+// podsEnd does what Kubernetes does with Jobs that are being deleted, and workers with runs that are to stop.
 func (w *workshop) podsEnd() {
 	w.Helper()
 	all := &batchv1.JobList{}
@@ -110,6 +112,20 @@ func (w *workshop) podsEnd() {
 	for _, job := range all.Items {
 		if job.DeletionTimestamp != nil {
 			w.collect(job.Name)
+			continue
+		}
+		sheet := &corev1.ConfigMap{}
+		if err := w.client.Get(w.Context(), client.ObjectKey{Namespace: "default", Name: rosterOf(job.Name)}, sheet); err != nil {
+			continue // its creation was interrupted
+		}
+		r, err := worker.ReadRoster(sheet)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, t := range r.Open() {
+			if !t.Stop.IsZero() {
+				w.says(job.Name, fmt.Sprintf(`{"process": "a", "ended": [%d]}`, t.Number))
+			}
 		}
 	}
 }
@@ -123,9 +139,13 @@ func TestAControllerThatDiesAtAnyWriteLeavesOneWorkerAtTheRun(t *testing.T) {
 		"with a new Job": func(*workshop) {},
 		"with an idle worker": func(w *workshop) {
 			first := w.begin(1, 1)
-			w.says(first.name, `{"process": "a", "done": 1}`)
+			w.says(first.name, `{"process": "a", "ended": [1]}`)
 		},
-		"with a Job that is at a run of an older generation": func(w *workshop) { w.begin(1, 1) },
+		"with a Job that is to begin a run of an older generation": func(w *workshop) { w.begin(1, 1) },
+		"with a Job that is at a run of an older generation": func(w *workshop) {
+			first := w.begin(1, 1)
+			w.says(first.name, `{"process": "a"}`)
+		},
 		"with a Job whose migration is gone": func(w *workshop) {
 			gone, r := another("gadgets", func(*run) {})
 			if err := w.start(w.Context(), &gone, r, ""); err != nil {

@@ -79,3 +79,24 @@ func TestAStatusTellsThatNoWordHasCome(t *testing.T) {
 		t.Errorf("it says %s: %q, want %q", s.State, s.Summary, want)
 	}
 }
+
+// A worker with several runs is silent only if all of them are.
+func TestAWorkerIsHeardWithAnyOfItsRuns(t *testing.T) {
+	runs := func(updated time.Time) []run {
+		a, b, other := aRun(2, 1, nil), aRun(2, 2, nil), aRun(2, 3, nil)
+		a.job, b.job, other.job = "job", "job", "other"
+		b.report = &worker.Report{Updated: updated}
+		return []run{a, b, other}
+	}
+	first, later := runs(noon), runs(noon.Add(time.Second))
+	h := hearings(nil).listen(first, noon)
+	h.listen(later, noon.Add(time.Minute))
+	for i, want := range []time.Time{noon.Add(time.Minute), noon.Add(time.Minute), noon} {
+		if got := later[i].workerHeardAt; !got.Equal(want) {
+			t.Errorf("the worker of run %d was heard at %s, want %s", i, got, want)
+		}
+	}
+	if !later[0].heardAt.Equal(noon) {
+		t.Errorf("the run that reports nothing was heard at %s", later[0].heardAt)
+	}
+}

@@ -6,17 +6,13 @@ package migration
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/worker"
@@ -26,7 +22,7 @@ import (
 // ConfigMap of its checkpoint, which the migration owns.
 type inProcess struct {
 	store
-	config *rest.Config
+	shared *worker.Process
 	log    *slog.Logger
 	// ended is called when a worker has ended, so that a pass looks at its run.
 	ended func()
@@ -75,20 +71,13 @@ func (p *inProcess) Start(ctx context.Context) error {
 func (p *inProcess) NeedLeaderElection() bool { return true }
 
 func (p *inProcess) list(ctx context.Context, live bool) ([]run, error) {
-	checkpoints, _, err := p.configMaps(ctx, live)
+	found, err := p.configMaps(ctx, live)
 	if err != nil {
 		return nil, err
 	}
-	var all []run
-	for _, checkpoint := range checkpoints {
-		if r, ours := p.identify(checkpoint); ours {
-			r.read(checkpoint)
-			all = append(all, r)
-		}
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return withWorkers(all, p.workers), nil
+	return withWorkers(p.runsOf(found), p.workers), nil
 }
 
 // withWorkers finds out which runs have a worker. A run whose ConfigMap is deleted counts as long as its worker may
@@ -131,8 +120,8 @@ func (p *inProcess) start(ctx context.Context, m *v1alpha1.StorageVersionMigrati
 // work carries out one run.
 func (p *inProcess) work(ctx context.Context, w *inProcessWorker, r run) {
 	err := worker.Run(ctx, worker.Options{
-		Config: p.config, Migration: r.migration, UID: r.uid, Generation: r.generation, Attempt: r.attempt,
-		Namespace: p.namespace, ConfigMap: r.name, Settings: p.settings, Stop: w.stop, Logger: p.log,
+		Process: p.shared, Migration: r.migration, UID: r.uid, Generation: r.generation, Attempt: r.attempt,
+		ConfigMap: r.name, Stop: w.stop, Logger: p.log,
 	})
 	if err != nil && !errors.Is(err, worker.ErrStopped) && !errors.Is(err, worker.ErrOutdated) && ctx.Err() == nil {
 		p.log.Error("A worker ended without a result; restarting it", "migration", r.migration, "error", err)
@@ -165,9 +154,5 @@ func (p *inProcess) remove(ctx context.Context, r run) error {
 	if err := p.halt(ctx, r); err != nil || r.active {
 		return err // remove is called again after the worker has ended
 	}
-	checkpoint := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: r.name}}
-	if err := p.client.Delete(ctx, checkpoint); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete checkpoint %s: %w", r.name, err)
-	}
-	return nil
+	return p.deleteCheckpoint(ctx, r.name)
 }

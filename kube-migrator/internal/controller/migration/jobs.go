@@ -5,7 +5,6 @@ package migration
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -20,9 +19,12 @@ import (
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/worker"
 )
 
-// jobs carries out runs in Jobs. The worker of a Job carries out one run after the other; its roster, a ConfigMap that
-// the Job owns, says which one it is working on (worker.Roster). A run is the ConfigMap of its checkpoint. The
+// jobs carries out runs in Jobs. The worker of a Job carries out several runs at the same time; its roster, a ConfigMap
+// that the Job owns, says which ones it is working on (worker.Roster). A run is the ConfigMap of its checkpoint. The
 // migration owns it, so that neither the deletion of a Job nor that of another migration deletes it.
+//
+// A run is halted in the roster, and the worker goes on with the others. A Job whose worker does not answer is
+// suspended, and never resumed: once its pods are gone, other workers continue its runs.
 type jobs struct {
 	store
 	image           string
@@ -31,61 +33,59 @@ type jobs struct {
 }
 
 func (j *jobs) list(ctx context.Context, live bool) ([]run, error) {
-	carriers, checkpoints, err := j.look(ctx, live)
+	carriers, found, err := j.look(ctx, live)
 	if err != nil {
 		return nil, err
 	}
-	var all []run
-	for _, checkpoint := range checkpoints {
-		if r, ours := j.identify(checkpoint); ours {
-			r.read(checkpoint)
-			all = append(all, r)
-		}
-	}
-	return withCarriers(all, carriers), nil
+	return withCarriers(j.runsOf(found), carriers), nil
 }
 
-// look reads all Jobs with their rosters, and the ConfigMaps of checkpoints. Jobs come first: the roster of a listed
+// look reads all Jobs with their rosters, and the ConfigMaps, or some of them. Jobs come first: the roster of a listed
 // Job exists, unless someone deleted it or its creation was interrupted.
-func (j *jobs) look(ctx context.Context, live bool) ([]carrier, map[string]*corev1.ConfigMap, error) {
-	found := new(batchv1.JobList)
-	if err := j.reader(live).List(ctx, found, j.ours()...); err != nil {
+func (j *jobs) look(ctx context.Context, live bool, some ...client.ListOption) ([]carrier, []corev1.ConfigMap, error) {
+	jobs := new(batchv1.JobList)
+	if err := j.reader(live).List(ctx, jobs, j.ours()...); err != nil {
 		return nil, nil, fmt.Errorf("list jobs: %w", err)
 	}
-	checkpoints, rosters, err := j.configMaps(ctx, live)
+	found, err := j.configMaps(ctx, live, some...)
 	if err != nil {
 		return nil, nil, err
 	}
+	sheets := map[string]*corev1.ConfigMap{}
+	for i := range found {
+		if _, is := found[i].Labels[rosterLabel]; is {
+			sheets[found[i].Name] = &found[i]
+		}
+	}
 	var all []carrier
-	for i := range found.Items {
-		c, err := j.carrier(&found.Items[i], rosters)
+	for i := range jobs.Items {
+		job := &jobs.Items[i]
+		c, err := j.carrier(job, sheets[rosterOf(job.Name)])
 		if err != nil {
-			j.log.Warn("Cannot read the roster of a Job; removing the Job", "job",
-				found.Items[i].Name, "error", err)
+			j.log.Warn("Cannot read the roster of a Job; removing the Job", "job", job.Name, "error", err)
 		}
 		all = append(all, c)
 	}
-	return all, checkpoints, nil
+	return all, found, nil
+}
+
+// carriers reads all Jobs with their rosters past the cache.
+func (j *jobs) carriers(ctx context.Context) ([]carrier, error) {
+	all, _, err := j.look(ctx, true, client.HasLabels{rosterLabel})
+	return all, err
 }
 
 // carrier returns a Job with its roster as they are found.
-func (j *jobs) carrier(job *batchv1.Job, rosters map[string]*corev1.ConfigMap) (c carrier, err error) {
+func (j *jobs) carrier(job *batchv1.Job, sheet *corev1.ConfigMap) (c carrier, err error) {
 	c.job = job
 	c.working, c.broken = stateOf(job)
-	c.outdated, c.otherwise = workerOf(job) != j.worker(), job.Annotations[settingsAnnotation] != j.settings.String()
-	var r worker.Roster
-	if last, noted := job.Annotations[lastAnnotation]; noted && job.DeletionTimestamp != nil {
-		// The garbage collector deletes the roster before the pods have ended. A Job that is being deleted is assigned
-		// nothing.
-		if err = json.Unmarshal([]byte(last), &r.Task); err == nil {
-			if r.Done = r.Task.Number - 1; r.Task.ConfigMap == "" {
-				r.Done = r.Task.Number
-			}
-			c.roster = &r
-		}
-		return c, err
-	}
-	if sheet := rosters[rosterOf(job.Name)]; sheet != nil && metav1.IsControlledBy(sheet, job) {
+	c.outdated = workerOf(job) != j.worker()
+	_, said := job.Annotations[workerAnnotation]
+	settings, saidSettings := job.Annotations[settingsAnnotation]
+	c.superseded = said && c.outdated || saidSettings && settings != j.settings.String()
+	// The garbage collector deletes the roster of a Job that is being deleted before the pods have ended.
+	if sheet != nil && metav1.IsControlledBy(sheet, job) {
+		var r worker.Roster
 		if r, err = worker.ReadRoster(sheet); err == nil {
 			c.sheet, c.roster = sheet, &r
 		}
@@ -107,15 +107,6 @@ func workerOf(job *batchv1.Job) string {
 		image = pod.Containers[0].Image
 	}
 	return image + " " + pod.ServiceAccountName
-}
-
-// haltedOrResumed returns when the Job was last suspended or resumed, or zero if it never was.
-func haltedOrResumed(job *batchv1.Job) time.Time {
-	at, err := time.Parse(time.RFC3339, job.Annotations[begunAnnotation])
-	if err != nil {
-		return time.Time{}
-	}
-	return at
 }
 
 // podOf describes the Job's pod as the Job's status shows it, because the controller may not read pods.
@@ -159,39 +150,50 @@ func stateOf(job *batchv1.Job) (active bool, broken string) {
 	return !suspended || job.Status.Active+terminating > 0, ""
 }
 
-// start creates the checkpoint, then finds a worker: the one that is working on the run, an idle one, or that of a new
-// Job. A crash in between leaves a run without a worker, for which start is called again.
+// mostTries bounds how often a run is offered to workers that write their rosters in the same moment.
+const mostTries = 10
+
+// start creates the checkpoint, then finds a worker: one that takes runs, or that of a new Job. A crash in between leaves
+// a run without a worker, for which start is called again.
 func (j *jobs) start(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run, seed string) error {
 	owner := *metav1.NewControllerRef(m, v1alpha1.SchemeGroupVersion.WithKind("StorageVersionMigration"))
-	if err := j.createCheckpoint(ctx, r.metadata(j.namespace, owner), seed); err != nil {
-		return err
+	err := j.createCheckpoint(ctx, r.metadata(j.namespace, owner), seed)
+	for tries, given := 0, false; err == nil && !given && tries < mostTries; tries++ {
+		given, err = j.assign(ctx, r)
+		if apierrors.IsConflict(err) {
+			given, err = false, nil
+		}
 	}
-	all, _, err := j.look(ctx, true)
+	return err
+}
+
+// assign assigns the run to a worker, and reports whether one has it now.
+func (j *jobs) assign(ctx context.Context, r run) (given bool, err error) {
+	all, err := j.carriers(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	switch c := choose(all, r); {
 	case c == nil:
-		return j.employ(ctx, all, r)
-	case c.at(r) && c.job.DeletionTimestamp != nil:
-		return nil // the Job has to end first
+		return true, j.employ(ctx, all, r)
+	case c.at(r) && c.working:
+		return true, nil
 	case c.at(r):
-		if err := j.suspend(ctx, c.job, false); err != nil {
-			return fmt.Errorf("resume job %s: %w", c.job.Name, err)
-		}
-		return nil
+		_, err := j.stop(ctx, c, r) // no pod of it will start any more
+		return false, err
 	default:
-		return j.give(ctx, c, r)
+		return true, j.give(ctx, c, r)
 	}
 }
 
-// give assigns the run to an idle worker, under the resourceVersion at which the worker was idle.
+// give assigns the run to a worker, under the resourceVersion at which the worker took runs.
 func (j *jobs) give(ctx context.Context, c *carrier, r run) error {
 	sheet := c.sheet.DeepCopy()
-	if err := worker.Give(sheet, r.task()); err != nil {
-		return fmt.Errorf("give run %s to job %s: %w", r.name, c.job.Name, err)
+	err := worker.Give(sheet, r.task())
+	if err == nil {
+		err = j.client.Update(ctx, sheet)
 	}
-	if err := j.client.Update(ctx, sheet); err != nil {
+	if err != nil {
 		return fmt.Errorf("give run %s to job %s: %w", r.name, c.job.Name, err)
 	}
 	return nil
@@ -216,92 +218,89 @@ func (j *jobs) employ(ctx context.Context, all []carrier, r run) error {
 	return nil
 }
 
-// halt suspends the Job. The earlier runs of its worker have ended, so it halts only this run. If this run has ended in
-// the meantime, the Job is no longer needed.
+// halt tells the worker in its roster to end the run. The Job of a worker that does not do so is suspended, which
+// interrupts its other runs, too.
 func (j *jobs) halt(ctx context.Context, r run) error {
 	if r.job == "" {
 		return nil
 	}
-	job := new(batchv1.Job)
-	err := j.live.Get(ctx, client.ObjectKey{Namespace: j.namespace, Name: r.job}, job)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err == nil {
-		err = j.suspend(ctx, job, true)
-	}
+	all, err := j.carriers(ctx)
 	if err != nil {
-		return fmt.Errorf("suspend job %s: %w", r.job, err)
+		return err
+	}
+	for i := range all {
+		c := &all[i]
+		if !c.at(r) || c.working && !r.active { // a run that has its outcome needs no stop
+			continue
+		}
+		told, err := j.stop(ctx, c, r)
+		if err != nil {
+			return err
+		}
+		if c.working && !told.IsZero() && time.Since(told) > silence {
+			return j.suspend(ctx, c.job.Name)
+		}
 	}
 	return nil
 }
 
-func (j *jobs) suspend(ctx context.Context, job *batchv1.Job, suspend bool) error {
-	if job.Spec.Suspend != nil && *job.Spec.Suspend == suspend || job.Spec.Suspend == nil && !suspend {
-		return nil
+// stop writes into the roster that the run is to end, and returns since when it has said so. If no pod of the Job can
+// write, the run has ended.
+func (j *jobs) stop(ctx context.Context, c *carrier, r run) (told time.Time, err error) {
+	if c.sheet == nil {
+		return told, nil
 	}
-	return j.client.Patch(ctx, job, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil,
-		`{"metadata":{"annotations":{%q:%q}},"spec":{"suspend":%t}}`, begunAnnotation,
-		time.Now().Format(time.RFC3339), suspend)))
+	sheet := c.sheet.DeepCopy()
+	told, changed, err := worker.Stop(sheet, r.name, !c.working, time.Now())
+	if err == nil && changed {
+		err = j.client.Update(ctx, sheet)
+	}
+	if err != nil {
+		return told, fmt.Errorf("stop run %s in job %s: %w", r.name, c.job.Name, err)
+	}
+	return told, nil
 }
 
-// giveUp writes the outcome first, which ends a worker that is still alive somewhere. After the Job's pods are deleted,
-// no worker will continue the run.
+func (j *jobs) suspend(ctx context.Context, name string) error {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: name}}
+	err := j.client.Patch(ctx, job, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"suspend":true}}`)))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("suspend job %s: %w", name, err)
+	}
+	return nil
+}
+
+// giveUp writes the outcome first, which ends a run that is still alive somewhere. If the worker reports of no other run
+// either, its Job is suspended. After its pods are deleted, other workers continue those.
 func (j *jobs) giveUp(ctx context.Context, r run, why string) error {
-	if err := j.store.giveUp(ctx, r, why); err != nil {
+	if err := j.store.giveUp(ctx, r, why); err != nil || r.job == "" {
 		return err
+	}
+	if time.Since(r.workerHeardAt) > silence {
+		return j.suspend(ctx, r.job)
 	}
 	return j.halt(ctx, r)
 }
 
-// remove deletes the Job whose worker is working on the run, and the checkpoint. The API server keeps the Job until its
-// pods are gone. Until then the run counts as active, even if its migration and its checkpoint are deleted (I8).
+// remove deletes the checkpoint once no worker is at the run. Until then the run counts as active, even if its migration
+// and its checkpoint are deleted (I8). Of a Job that is no longer needed, or of which no one can tell what it does, the
+// API server keeps the Job until its pods are gone.
 func (j *jobs) remove(ctx context.Context, r run) error {
-	if r.job != "" && !r.dismissed {
-		if err := j.dismiss(ctx, r); err != nil {
-			return err
+	if r.stray {
+		if r.dismissed {
+			return nil
 		}
-	}
-	if r.stray || r.removing {
-		return nil
-	}
-	checkpoint := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: r.name}}
-	if err := j.client.Delete(ctx, checkpoint); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete checkpoint %s: %w", r.name, err)
-	}
-	return nil
-}
-
-// dismiss deletes a Job. It first records what the worker is working on, because the garbage collector deletes the
-// roster before the pods. It records nothing if that cannot be determined.
-func (j *jobs) dismiss(ctx context.Context, r run) error {
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: r.job}}
-	if !r.stray || !r.active {
-		last := worker.Task{}
-		if r.active {
-			last = r.task()
-		}
-		note, err := json.Marshal(last)
-		if err != nil {
-			return fmt.Errorf("encode task: %w", err)
-		}
-		patch, err := json.Marshal(
-			map[string]any{"metadata": map[string]any{"annotations": map[string]string{lastAnnotation: string(note)}}},
-		)
-		if err != nil {
-			return fmt.Errorf("encode task: %w", err)
-		}
-		if err := j.client.Patch(ctx, job, client.RawPatch("application/merge-patch+json",
-			patch)); client.IgnoreNotFound(err) != nil {
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: r.job}}
+		err := j.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground))
+		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete job %s: %w", r.job, err)
 		}
+		return nil
 	}
-	if err := j.client.Delete(
-		ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground),
-	); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete job %s: %w", r.job, err)
+	if err := j.halt(ctx, r); err != nil || r.active || r.removing {
+		return err
 	}
-	return nil
+	return j.deleteCheckpoint(ctx, r.name)
 }
 
 // metadata returns the metadata of Jobs and rosters.

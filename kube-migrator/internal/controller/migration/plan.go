@@ -4,7 +4,6 @@
 package migration
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -80,30 +79,14 @@ func (p plan) again() time.Duration {
 	for _, d := range p.migrations {
 		next = soonest(next, d.again)
 	}
+	if active(p.orphans) {
+		next = soonest(next, haltAgain)
+	}
 	return next
 }
 
-// leaveTime is how long to wait for a worker that has written an outcome until it can accept another run. After that it
-// counts as lost, and another Job is started.
-const leaveTime = 5 * time.Second
-
-// aboutToBeFree reports whether the worker of a run that has ended will be free in a moment. Starting a pod would take
-// longer than that.
-func aboutToBeFree(r run, now time.Time) bool {
-	if !r.leaving {
-		return false
-	}
-	passed := now.Sub(r.report.Outcome.Ended)
-	return passed < leaveTime && passed > -leaveTime // clocks differ
-}
-
-// keepWorkers keeps runs whose workers are about to be free, because removing such a run would remove the worker. It
-// reports whether there are any.
-func (d *decision) keepWorkers(now time.Time) bool {
-	before := len(d.remove)
-	d.remove = slices.DeleteFunc(d.remove, func(r run) bool { return aboutToBeFree(r, now) })
-	return len(d.remove) < before
-}
+// haltAgain is how often to check whether the worker of a run that is to be removed has stopped.
+const haltAgain = time.Second
 
 // soonest returns the shorter of two waits, where 0 means no wait.
 func soonest(a, b time.Duration) time.Duration {
@@ -131,12 +114,11 @@ func planAll(s snapshot, most int, w waits) plan {
 		exists[m.UID] = true
 	}
 	t := turns{most: most, inTree: s.inTree}
-	begun, leaving := map[types.UID][]run{}, false
+	begun := map[types.UID][]run{}
 	for _, r := range s.runs {
 		begun[r.uid] = append(begun[r.uid], r)
-		if r.active || aboutToBeFree(r, s.now) {
+		if r.active {
 			t.begin(r)
-			leaving = leaving || !r.active
 		}
 		if !exists[r.uid] && !(r.stray && r.dismissed) {
 			p.orphans = append(p.orphans, r)
@@ -151,9 +133,6 @@ func planAll(s snapshot, most int, w waits) plan {
 		}
 		d := decide(facts{now: s.now, since: s.since, migration: m, runs: inOrder(begun[m.UID]), moment: s.moment,
 			firstRetry: w.firstRetry, settleTime: w.settleTime})
-		if d.keepWorkers(s.now) {
-			d.again = soonest(d.again, settleInterval)
-		}
 		if d.step == stepStart {
 			no := t.refuse(d.run)
 			if before, ok := s.refused[m.UID]; ok && (no != nil || before.due.After(s.now)) {
@@ -163,8 +142,6 @@ func planAll(s snapshot, most int, w waits) plan {
 				d.step, d.phase, d.reason, d.message = stepNothing, no.phase, no.reason, no.message
 				if no.reason == v1alpha1.ReasonBlocked {
 					d.again = blockedAgain
-				} else if leaving {
-					d.again = soonest(d.again, settleInterval)
 				}
 			} else {
 				t.begin(d.run)

@@ -34,10 +34,8 @@ const (
 	// started.
 	startAnnotation    = "migration.k8s.io/start-resource-version"
 	resourceAnnotation = "migration.k8s.io/resource"
-	// workerAnnotation is the image and the service account of a Job. begunAnnotation is when the Job was halted or
-	// resumed, in RFC 3339.
+	// workerAnnotation is the image and the service account of a Job.
 	workerAnnotation = "migration.k8s.io/worker"
-	begunAnnotation  = "migration.k8s.io/begun"
 )
 
 // run is one attempt at one generation of one migration, as it is found: the ConfigMap of its checkpoint, together with
@@ -65,22 +63,24 @@ type run struct {
 	broken string
 	// outdated means that its worker has another image or service account than a new one would have.
 	outdated bool
-	// begun is when it was started, or resumed after a pause.
+	// superseded means that a worker with another image, service account or settings is to continue it; ending, that the
+	// Job of its worker is suspended or being deleted.
+	superseded, ending bool
+	// begun is when it was started, or assigned to a worker again.
 	begun time.Time
 	// job is the Job whose worker carries out the run. It is empty if there is none, or if workers run in this process.
-	// dismissed means that the Job is being deleted.
-	job       string
-	dismissed bool
-	// leaving means that the outcome is written, and the worker is about to report that it can accept another run.
-	leaving bool
-	// stray means that this is not a run, but a Job that is no longer needed, or whose work cannot be determined.
-	stray bool
+	job string
+	// stray means that this is not a run, but a Job that is no longer needed, or whose work cannot be determined;
+	// dismissed, that the Job is being deleted.
+	stray, dismissed bool
 	// whereabouts is what is known about its worker if the worker does not report, or "".
 	whereabouts string
 	// report is the worker's last report, or nil before the first one.
 	report *worker.Report
 	// heardAt is when we first saw the worker's last report, or zero if that is unknown.
 	heardAt time.Time
+	// workerHeardAt is that of the run of its worker that has reported last.
+	workerHeardAt time.Time
 }
 
 // heard returns when the worker last reported: by our clock if we saw it happen.
@@ -114,6 +114,7 @@ type hearings map[string]hearing
 // listen sets for each run when we first saw its worker's last report, and drops runs that no longer exist.
 func (h hearings) listen(runs []run, now time.Time) hearings {
 	next := make(hearings, len(runs))
+	workers := map[string]time.Time{} // by Job
 	for i := range runs {
 		r := &runs[i]
 		one, known := h[r.name]
@@ -121,6 +122,10 @@ func (h hearings) listen(runs []run, now time.Time) hearings {
 			one = hearing{begun: r.begun, updated: r.updated(), at: now}
 		}
 		next[r.name], r.heardAt = one, one.at
+		workers[r.job] = latest(workers[r.job], one.at)
+	}
+	for i := range runs {
+		runs[i].workerHeardAt = workers[runs[i].job]
 	}
 	return next
 }
@@ -202,7 +207,7 @@ type runs interface {
 	// list returns all existing runs. live reads past the cache, for decisions that must not be made twice.
 	list(ctx context.Context, live bool) ([]run, error)
 	// start makes a worker carry out r: it creates what is missing, with the checkpoint of the run named seed if that
-	// exists, and resumes a run that was halted.
+	// exists. A run that was halted continues from its own.
 	start(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run, seed string) error
 	// halt makes the worker of r stop writing, and keeps the checkpoint. The run is active until the worker has
 	// stopped.
@@ -210,7 +215,7 @@ type runs interface {
 	// giveUp ends r, whose worker no longer reports, for good: the outcome says why. The checkpoint stays. A worker
 	// that has reported in the meantime is left alone.
 	giveUp(ctx context.Context, r run, why string) error
-	// remove halts r and deletes it with its checkpoint.
+	// remove halts r, or deletes it with its checkpoint once its worker has stopped. It is called until then.
 	remove(ctx context.Context, r run) error
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migration is the controller that carries out StorageVersionMigrations, by default one at a time.
+// Package migration is the controller that carries out StorageVersionMigrations, by default 16 at a time.
 //
 // It owns the status of StorageVersionMigrations, the runs (the ConfigMaps of their checkpoints), the workers that
 // carry them out (in Jobs, or in this process), and the verdict: only this package turns a run into a success, and only
@@ -71,7 +71,7 @@ type Options struct {
 	WorkerImage           string
 	WorkerImagePullPolicy string
 	WorkerServiceAccount  string
-	// MaxConcurrent bounds the migrations at work. 0 means 1.
+	// MaxConcurrent bounds the migrations at work. 0 means 16. Those at one pace keep its bounds together.
 	MaxConcurrent int
 	// Settings are those of every worker. The controller itself keeps to them, too.
 	Settings worker.Settings
@@ -105,7 +105,7 @@ type Options struct {
 
 // Defaults of Options.
 const (
-	DefaultMaxConcurrent = 1
+	DefaultMaxConcurrent = worker.DefaultAtOnce
 	DefaultRetryAfter    = 10 * time.Minute
 	DefaultLeaseDuration = 15 * time.Second
 )
@@ -305,8 +305,11 @@ func runsOf(m manager.Manager, config *rest.Config, o Options, ended func()) (ru
 		return &jobs{store: s, image: o.WorkerImage, imagePullPolicy: corev1.PullPolicy(o.WorkerImagePullPolicy),
 			serviceAccount: o.WorkerServiceAccount}, nil
 	}
-	p := &inProcess{store: s, config: config, log: o.Logger, ended: ended,
-		workers: map[string]*inProcessWorker{}}
+	shared, err := worker.NewProcess(config, o.Namespace, o.Settings)
+	if err != nil {
+		return nil, err
+	}
+	p := &inProcess{store: s, shared: shared, log: o.Logger, ended: ended, workers: map[string]*inProcessWorker{}}
 	return p, m.Add(p)
 }
 

@@ -39,23 +39,28 @@ func (s store) ours() []client.ListOption {
 		client.MatchingLabels{componentLabel: workerComponent, nameLabel: program}}
 }
 
-// configMaps returns the ConfigMaps of all checkpoints and of all rosters, by name.
-func (s store) configMaps(ctx context.Context,
-	live bool) (checkpoints, rosters map[string]*corev1.ConfigMap, err error) {
+// configMaps returns the ConfigMaps of checkpoints and rosters, or some of them.
+func (s store) configMaps(ctx context.Context, live bool, some ...client.ListOption) ([]corev1.ConfigMap, error) {
 	found := new(corev1.ConfigMapList)
-	if err := s.reader(live).List(ctx, found, s.ours()...); err != nil {
-		return nil, nil, fmt.Errorf("list checkpoints: %w", err)
+	if err := s.reader(live).List(ctx, found, append(s.ours(), some...)...); err != nil {
+		return nil, fmt.Errorf("list checkpoints: %w", err)
 	}
-	checkpoints, rosters = map[string]*corev1.ConfigMap{}, map[string]*corev1.ConfigMap{}
-	for i := range found.Items {
-		item := &found.Items[i]
-		if _, is := item.Labels[rosterLabel]; is {
-			rosters[item.Name] = item
-		} else {
-			checkpoints[item.Name] = item
+	return found.Items, nil
+}
+
+// runsOf returns the runs whose checkpoints are among ConfigMaps.
+func (s store) runsOf(found []corev1.ConfigMap) []run {
+	var all []run
+	for i := range found {
+		if _, is := found[i].Labels[rosterLabel]; is {
+			continue
+		}
+		if r, ours := s.identify(&found[i]); ours {
+			r.read(&found[i])
+			all = append(all, r)
 		}
 	}
-	return checkpoints, rosters, nil
+	return all
 }
 
 // identify reads which run an object belongs to. An object whose annotations are missing, because someone edited them,
@@ -109,6 +114,14 @@ func (s store) createCheckpoint(ctx context.Context, metadata metav1.ObjectMeta,
 	}
 	if err := s.client.Create(ctx, checkpoint); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create checkpoint %s: %w", metadata.Name, err)
+	}
+	return nil
+}
+
+func (s store) deleteCheckpoint(ctx context.Context, name string) error {
+	checkpoint := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+	if err := s.client.Delete(ctx, checkpoint); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete checkpoint %s: %w", name, err)
 	}
 	return nil
 }

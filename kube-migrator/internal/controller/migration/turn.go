@@ -44,6 +44,9 @@ func (t turns) refuse(r run) *refusal {
 			return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, "Waiting for " + w.name + " to end" +
 				": the resource that it rewrites is unknown"}
 		}
+		if w.superseded || w.ending { // one pace in the cluster: the next worker starts when it has stopped
+			return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, "Waiting for the present worker to stop"}
+		}
 		if w.resource == r.resource {
 			same++
 		}

@@ -12,6 +12,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
@@ -102,6 +103,22 @@ func (w *workshop) says(job, state string) {
 	w.edit(&corev1.ConfigMap{}, rosterOf(job), string(patch))
 }
 
+// told writes since when the worker of a Job has been told to stop its first run.
+func (w *workshop) told(job string, since time.Time) {
+	w.Helper()
+	_, r := w.roster(job)
+	r.Tasks[0].Stop = since
+	tasks, err := json.Marshal(r.Tasks)
+	if err != nil {
+		w.Fatal(err)
+	}
+	patch, err := json.Marshal(map[string]any{"data": map[string]string{"tasks": string(tasks)}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.edit(&corev1.ConfigMap{}, rosterOf(job), string(patch))
+}
+
 // jobNames are the names of the Jobs that exist and are not being deleted.
 func (w *workshop) jobNames() []string {
 	w.Helper()
@@ -143,4 +160,30 @@ func (w *workshop) clear() {
 func (w *workshop) collect(job string) {
 	w.Helper()
 	w.edit(&batchv1.Job{}, job, `{"metadata": {"finalizers": null}}`)
+}
+
+// suspended does what the Job's controller does once the pods of a suspended Job have ended.
+func (w *workshop) suspended(job string) { w.condition(job, batchv1.JobSuspended) }
+
+// failed does what it does when a Job has failed.
+func (w *workshop) failed(job string) {
+	w.condition(job, batchv1.JobFailureTarget)
+	w.condition(job, batchv1.JobFailed)
+}
+
+func (w *workshop) condition(name string, condition batchv1.JobConditionType) {
+	w.Helper()
+	job := w.named(name)
+	if job.Status.StartTime == nil {
+		now := metav1.Now()
+		job.Status.StartTime = &now
+	}
+	if condition == batchv1.JobSuspended {
+		job.Status.StartTime = nil
+	}
+	job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: condition,
+		Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()})
+	if err := w.client.Status().Update(w.Context(), job); err != nil {
+		w.Fatal(err)
+	}
 }
