@@ -15,7 +15,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/agreement/snapshot"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // writesData runs every command with -o json and -o yaml: each writes one document, and both say the same.
@@ -45,7 +48,7 @@ func (a *asked) writesData(t *testing.T) {
 		"uninstall": {{"--dry-run=client"}},
 		"request":   {{"secrets", "configmaps", "--dry-run=client"}, {"secrets", "--dry-run=server"}},
 		"pause":     {{"secrets"}, {"--all"}}, "resume": {{"secrets"}}, "cancel": {{"secrets"}},
-		"progress": {{"secrets"}}, "wait": {{"secrets"}}, "version": {{}},
+		"progress": {{"secrets"}}, "wait": {{"secrets"}}, "version": {{}}, "evidence": {{}},
 	}
 	for _, command := range commands(t) {
 		if slices.Contains(noOutput, command.Name()) {
@@ -65,6 +68,7 @@ func (a *asked) writesData(t *testing.T) {
 			}
 		}
 	}
+	a.repeatsVerdicts(t)
 	if m := a.send(t, http.MethodGet, "/secrets", ""); m.Spec.State != v1alpha1.StateActive {
 		t.Errorf("state %s, want the migration that has succeeded not cancelled", m.Spec.State)
 	}
@@ -81,4 +85,23 @@ func (a *asked) data(t *testing.T, format string, line []string) (document map[s
 		t.Errorf("%q -o %s: exit code %d, %v\nstdout: %.300s\nstderr: %s", line, format, code, err, out, problem)
 	}
 	return document
+}
+
+// repeatsVerdicts reads what evidence prints as a maintainer would, and comes to the verdict of a look.
+func (a *asked) repeatsVerdicts(t *testing.T) {
+	t.Helper()
+	code, out, errors := a.run(t.Context(), "evidence")
+	var s snapshot.Snapshot
+	if err := json.Unmarshal([]byte(out), &s); err != nil || code != exit.Done || errors != "" {
+		t.Fatalf("exit code %d, %v, stderr %q", code, err, errors)
+	}
+	for _, v := range agreement.Judge(&s) {
+		if v.Resource.String() == widgets {
+			if v.Epoch == nil || v.Epoch.Evidence != migrate.Observed || v.Epoch.CRDUID == "" {
+				t.Errorf("the verdict about widgets is %+v", v)
+			}
+			return
+		}
+	}
+	t.Error("there is no verdict about widgets")
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cli is the command line of kube-migrator. Each command has a file and a type, which holds its flags: it reads
-// them, calls the packages that do the work, and shows what they return.
+// them, calls the packages that do the work, and shows what they return. Those without flags of their own are here.
 //
 // The package owns exit codes, the two lines of an error, and the rule that data goes to stdout and everything else to
 // stderr. It does not decide anything about what is stored.
@@ -22,6 +22,7 @@ import (
 	"golang.org/x/term"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // authentication plugins that a kubeconfig may name
 
+	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/internal/printable"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
@@ -84,6 +85,7 @@ Exit codes: 0 done or safe, 1 error, 2 unsafe or work left, 3 cannot be determin
 		newPlanCommand(env),
 		newMigrateCommand(env),
 		newAuditCommand(env),
+		newEvidenceCommand(env),
 		newCheckCommand(env),
 		newGateCommand(env),
 		newUpgradeCRDCommand(env),
@@ -176,4 +178,41 @@ func newVersionCommand(env *environment) *cobra.Command {
 	}
 	arg.Output(command.Flags(), &output, render.Text, render.JSON, render.YAML)
 	return command
+}
+
+func newEvidenceCommand(env *environment) *cobra.Command {
+	var output render.Format
+	command := &cobra.Command{
+		Use:   "evidence",
+		Short: "Print what the API servers say about what they store, for a bug report",
+		Long: `Look once at the API servers, and print what every verdict rests on: their Leases and addresses, what each of them shows
+in discovery and publishes as its StorageVersion, APIServices, and CustomResourceDefinitions. The output contains no
+other object of the cluster. If a verdict surprises you, attach it to a bug report: maintainers can repeat the verdict
+from it.
+
+Exit codes: 0, or 1 if there is an error.`,
+		Example: `  kube-migrator evidence > evidence.json`,
+		Args:    arg.None,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return printEvidence(command.Context(), env, output)
+		},
+	}
+	arg.Output(command.Flags(), &output, render.JSON, render.YAML)
+	return command
+}
+
+func printEvidence(ctx context.Context, env *environment, output render.Format) error {
+	config, err := env.config()
+	if err != nil {
+		return err
+	}
+	servers, err := agreement.NewObserver(config, agreement.Options{})
+	if err != nil {
+		return err
+	}
+	snapshot, err := servers.Snapshot(ctx)
+	if err != nil {
+		return exit.Try(err, "kubectl get --raw /readyz")
+	}
+	return render.Data(env.Out, output, snapshot)
 }
