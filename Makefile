@@ -258,7 +258,7 @@ bench-go: ## Go's benchmarks of hot paths, here and at the commit BASE=HEAD, com
 	$(TOOL) benchstat base=bin/bench-go/base.txt here=bin/bench-go/here.txt
 
 .PHONY: bench-node
-bench-node: ## measure how long a default installation takes on a whole node, as root (about half an hour; docs/benchmarks.md)
+bench-node: ## measure how long a default installation takes on a whole node, as root (about a quarter of an hour; docs/benchmarks.md)
 	@$(TESTBED_BUILD) $(NODE_BINARIES)
 	go vet -tags 'node bench' ./test/node
 	go test -tags 'node bench' -timeout 120m -count 1 -v -run TestHowLongADefaultInstallationTakes ./test/node
