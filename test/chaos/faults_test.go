@@ -270,12 +270,12 @@ func (l *lab) restore(ctx context.Context, s plan.Step, backup string) {
 	l.again = l.watch(l.running)
 }
 
-// heal ends what a fault may have left: servers of different releases, and gadgets that would lose fields, which only
-// a person can help.
+// heal ends what a fault may have left and only a person can help: servers of different releases, gadgets that would
+// lose fields, and a rollback, after which migrations of built-in resources are paused until someone accepts it.
 func (l *lab) heal(ctx context.Context) {
 	l.note("faults have stopped")
 	l.reshape(everyField)
-	l.align(ctx, l.servers[0].edition)
+	l.align(ctx, 0) // of the newest release
 }
 
 // converge waits until everything is proven to be in one version.
