@@ -88,7 +88,7 @@ func (c *controllerCommand) add(flags *pflag.FlagSet) {
 		"ClusterRole in which the controller says at which versions workers may rewrite each resource (default: none)")
 	flags.StringVar(&o.WorkerServiceAccount, "worker-service-account", "kube-migrator-worker",
 		"ServiceAccount of the Jobs' pods")
-	arg.Number(flags, &o.MaxConcurrent, "max-concurrent-migrations", migrations.DefaultMaxConcurrent,
+	arg.Number(flags, &o.MaxConcurrent, "max-concurrent-migrations", worker.DefaultAtOnce,
 		arg.Within[int]{Least: 1, Unit: "migrations"},
 		"Upper bound of migrations that run at one time, never two of one resource; those at one pace keep its "+
 			"bounds together")

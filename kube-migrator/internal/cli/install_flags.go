@@ -66,7 +66,8 @@ func (c *installCommand) add(all *pflag.FlagSet) {
 	arg.ShutdownDelay(flags, &c.options.ShutdownDelay)
 	addPace(flags, &c.options.Pace, arg.DefaultRate, arg.DefaultInFlight)
 	arg.Number(flags, &c.options.MaxConcurrentMigrations, "max-concurrent-migrations", worker.DefaultAtOnce,
-		arg.Within[int]{Least: 1, Unit: "migrations"}, "Upper bound of migrations that run at one time in the cluster; those at one pace keep its bounds together")
+		arg.Within[int]{Least: 1, Unit: "migrations"},
+		"Upper bound of migrations that run at one time in the cluster; those at one pace keep its bounds together")
 	flags.StringSliceVar(&c.options.MetricsFromNamespaces, "metrics-from-namespace", nil,
 		"Namespaces whose pods the NetworkPolicy allows to connect to the port of the metrics "+
 			"(default: all; scrapers authenticate anyway)")

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cli is the command line of kube-migrator. Each command has a file and a type, which holds its flags: it reads
-// them, calls the packages that do the work, and shows what they return. Those without flags of their own are here.
+// them, calls the packages that do the work, and shows what they return. Those without a flag but -o are here.
 //
 // The package owns exit codes, the two lines of an error, and the rule that data goes to stdout and everything else to
 // stderr. It does not decide anything about what is stored.
@@ -206,13 +206,17 @@ func printEvidence(ctx context.Context, env *environment, output render.Format) 
 	if err != nil {
 		return err
 	}
+	cluster, err := env.connectTo(config)
+	if err != nil {
+		return err
+	}
 	servers, err := agreement.NewObserver(config, agreement.Options{})
 	if err != nil {
 		return err
 	}
 	snapshot, err := servers.Snapshot(ctx)
 	if err != nil {
-		return exit.Try(err, "kubectl get --raw /readyz")
+		return cluster.Explain("look at the API servers", err)
 	}
 	return render.Data(env.Out, output, snapshot)
 }

@@ -147,7 +147,10 @@ func (p *inProcess) halt(_ context.Context, r run) error {
 }
 
 func (p *inProcess) giveUp(ctx context.Context, r run, why string) error {
-	return errors.Join(p.halt(ctx, r), p.store.giveUp(ctx, r, why))
+	if given, err := p.store.giveUp(ctx, r, why); !given {
+		return err
+	}
+	return p.halt(ctx, r)
 }
 
 func (p *inProcess) remove(ctx context.Context, r run) error {

@@ -273,7 +273,7 @@ func (j *jobs) suspend(ctx context.Context, name string) error {
 // giveUp writes the outcome first, which ends a run that is still alive somewhere. If the worker reports of no other run
 // either, its Job is suspended. After its pods are deleted, other workers continue those.
 func (j *jobs) giveUp(ctx context.Context, r run, why string) error {
-	if err := j.store.giveUp(ctx, r, why); err != nil || r.job == "" {
+	if given, err := j.store.giveUp(ctx, r, why); !given || r.job == "" {
 		return err
 	}
 	if time.Since(r.workerHeardAt) > silence {

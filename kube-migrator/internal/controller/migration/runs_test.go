@@ -90,6 +90,9 @@ func TestJobs(t *testing.T) {
 		if now := w.found(r.name); now.outcome() != nil {
 			t.Errorf("it is %+v", now)
 		}
+		if job := w.named(before.job); job.Spec.Suspend != nil && *job.Spec.Suspend {
+			t.Error("its Job is suspended")
+		}
 	})
 	part("a Job with another image or other settings than new ones is told, unless it says nothing of itself", func(t *testing.T,
 		w *workshop) {

@@ -105,14 +105,13 @@ type Options struct {
 
 // Defaults of Options.
 const (
-	DefaultMaxConcurrent = worker.DefaultAtOnce
 	DefaultRetryAfter    = 10 * time.Minute
 	DefaultLeaseDuration = 15 * time.Second
 )
 
 func (o Options) withDefaults() Options {
 	if o.MaxConcurrent == 0 {
-		o.MaxConcurrent = DefaultMaxConcurrent
+		o.MaxConcurrent = worker.DefaultAtOnce
 	}
 	if o.Settings.MinEvidence == 0 {
 		o.Settings.MinEvidence = migrate.Observed

@@ -84,19 +84,20 @@ func (r *run) read(checkpoint *corev1.ConfigMap) {
 }
 
 // giveUp writes the outcome of a run whose worker no longer reports, unless it has reported in the meantime.
-func (s store) giveUp(ctx context.Context, r run, why string) error {
+func (s store) giveUp(ctx context.Context, r run, why string) (given bool, err error) {
 	checkpoint := new(corev1.ConfigMap)
 	if err := s.live.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: r.name}, checkpoint); err != nil {
-		return err
+		return false, err
 	}
 	if now, err := worker.ReadReport(checkpoint); err == nil && now != nil && !now.Updated.Equal(r.updated()) {
-		return nil
+		return false, nil
 	}
 	if err := worker.GiveUp(checkpoint, r.generation, r.attempt, why, time.Now()); err != nil {
-		return fmt.Errorf("give up run %s: %w", r.name, err)
+		return false, fmt.Errorf("give up run %s: %w", r.name, err)
 	}
 	// The write carries the resourceVersion that was read, so that a report of the worker takes precedence.
-	return s.client.Update(ctx, checkpoint)
+	err = s.client.Update(ctx, checkpoint)
+	return err == nil, err
 }
 
 // createCheckpoint creates the ConfigMap of a run, with the checkpoint of the run named seed. It does not change an
