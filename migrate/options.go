@@ -64,6 +64,9 @@ type Options struct {
 	// rotation of an encryption key a run has to start over, because the hash of the storage version does not change
 	// with the key.
 	Resume bool
+	// Proven is what is known to be proven. Objects that it covers are not rewritten, and count as current. The zero
+	// value: every object is rewritten.
+	Proven Proven
 	// Checkpoints stores the checkpoints of the sweep. nil: they are not stored.
 	Checkpoints Checkpoints
 	// Logger receives non-fatal events. nil: they are discarded.

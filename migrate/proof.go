@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/client-go/rest"
 
@@ -81,4 +82,40 @@ func proofOf(target Target, epoch Epoch, d *pruning.CRD) storedversions.Proof {
 	}
 	return storedversions.Proof{Name: crd.Name(target.GroupResource()), UID: epoch.CRDUID,
 		Generation: epoch.CRDGeneration, StorageVersion: version}
+}
+
+// Proven is what earlier runs have proven about a resource for good: every object whose resourceVersion is at most
+// ResourceVersion is stored in the version of Hash (I10). The zero value says nothing.
+type Proven struct {
+	// Hash is the storageVersionHash, as in Epoch.
+	Hash string `json:"hash"`
+	// ResourceVersion is one of the collection of the resource.
+	ResourceVersion uint64 `json:"resourceVersion"`
+	// Servers identifies the API servers, as Epoch.Servers does, that were running when it was last found out that etcd
+	// had not been restored from a backup. API servers are restarted after that, so a run relies on a Proven only in an
+	// epoch of the same processes.
+	Servers []string `json:"servers"`
+}
+
+// holds reports whether a pass may rely on p in an epoch: the same processes still run. Whether p is about the version
+// of the epoch, and whether the evidence is strong enough, current decides for every good range.
+func (p Proven) holds(e Epoch) bool {
+	return p.ResourceVersion > 0 && len(p.Servers) > 0 && slices.Equal(p.Servers, e.Servers)
+}
+
+// adopt makes what is proven a good range of the pass. From then on it is kept like the others: as far as a witness
+// shows that etcd was not restored. After a restore nothing is adopted again, and a collection that is older than what is
+// proven shows one (I5).
+func (s *Sweep) adopt(epoch Epoch) {
+	p := s.options.Proven
+	if !p.holds(epoch) || s.wire.target.Origin == Aggregated || s.options.DryRun {
+		return
+	}
+	s.update(func() {
+		known := goodRange{Hash: p.Hash, To: p.ResourceVersion}
+		if s.state.Restored.IsZero() && !s.state.Incomparable && !slices.Contains(s.state.Ranges, known) {
+			s.state.Ranges = addRange(s.state.Ranges, known)
+			s.sawResourceVersion(p.ResourceVersion)
+		}
+	})
 }

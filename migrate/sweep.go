@@ -265,6 +265,7 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 		}
 		s.state.LookedAt = now
 	})
+	s.adopt(epoch)
 	if s.state.Complete { // the following steps may fail
 		s.update(func() { s.state.Complete = false })
 		if err := s.save(ctx); err != nil {

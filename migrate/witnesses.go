@@ -181,7 +181,7 @@ func (s *Sweep) startOver(ctx context.Context, what string, resourceVersion uint
 	return errRestored
 }
 
-// sawObject makes an object, as the API server returned it, the next witness if it is the newest so far.
+// sawObject makes an object, as the API server returned or listed it, the next witness if it is the newest so far.
 func (s *Sweep) sawObject(o object) {
 	s.sawResourceVersion(number(o.resourceVersion))
 	if s.options.DryRun {
