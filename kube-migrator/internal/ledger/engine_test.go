@@ -3,10 +3,13 @@
 
 package ledger
 
+import "slices"
+
 // engine takes the next step of the run that is at work, or starts one.
 func (w *world) engine() {
 	if !w.run.active && w.generation > w.completed {
 		w.run = run{active: true, gen: w.generation, start: w.mainRV}
+		w.takeProven(&w.run)
 	} else if w.run.active {
 		w.sweep(&w.run)
 	}
@@ -56,13 +59,34 @@ func (w *world) sweep(r *run) {
 	}
 }
 
+// takeProven tells a run what is recorded as proven.
+func (w *world) takeProven(r *run) {
+	if w.record.Epoch == nil || w.kind == aggregated {
+		return
+	}
+	r.proven = w.record.Proven
+	for i := range mostProcs {
+		if slices.Contains(w.record.Epoch.Processes, procNames[i]) {
+			r.provenBy |= 1 << i
+		}
+	}
+}
+
+// knows reports whether the run may rely on what it was told: the same processes run as when that was recorded.
+func (r *run) knows() bool {
+	return r.proven.Hash == hashes[r.epoch.hash] && r.provenBy == r.epoch.procs
+}
+
 func (w *world) sweepOne(r *run) {
 	o := &w.objects[r.next]
-	current := o.rv > r.baseline
+	current := o.rv > r.baseline || r.knows() && uint64(o.rv) <= r.proven.UpTo
 	for _, good := range r.ranges[:r.nranges] {
 		current = current || o.rv > good[0] && o.rv <= good[1]
 	}
 	if o.exists && !current {
+		if w.waits() {
+			return
+		}
 		if by := w.someone(w.now); by >= 0 {
 			w.put(r.next, by)
 		} else {
@@ -79,8 +103,13 @@ func (w *world) endPass(r *run, e epochKey, disagree bool) {
 		r.ranges[r.nranges] = [2]int{r.baseline, r.confirmed}
 		r.nranges++
 	}
+	if r.sweeping && r.knows() && r.nranges < len(r.ranges) {
+		r.ranges[r.nranges] = [2]int{0, int(r.proven.UpTo)} //nolint:gosec // a revision of the model
+		r.nranges++
+	}
 	if !disagree && r.known && e.hash != r.epoch.hash {
-		*r = run{active: true, byHand: r.byHand, gen: r.gen, start: r.start, after: r.after}
+		*r = run{active: true, byHand: r.byHand, gen: r.gen, start: r.start, after: r.after, proven: r.proven,
+			provenBy: r.provenBy}
 	}
 	if disagree {
 		// The hash of the run stays known: another one ends it.

@@ -64,6 +64,9 @@ type rules struct {
 	uncompared func(s State, p Proof, c Collection) string
 	// shown fills in what servers that do not answer now are known to write.
 	shown func(s State, l Look) []Server
+	// lasting returns what is still proven after a look, and risen what more the recorded look proves.
+	lasting func(s State, l Look) Proven
+	risen   func(s State, l Look) Proven
 	// overtaken returns why a run by hand counts for nothing, given the records before and after it, or "" if it may
 	// count.
 	overtaken func(before, s State) string
@@ -71,7 +74,7 @@ type rules struct {
 
 func sound() rules {
 	return rules{doubts: soundDoubts(), written: written, join: join, fence: fence, refusal: refusal,
-		uncompared: uncompared, shown: shown, overtaken: overtaken}
+		uncompared: uncompared, shown: shown, lasting: lasting, risen: risen, overtaken: overtaken}
 }
 
 func (r rules) first(l Look) Decision {
@@ -90,6 +93,7 @@ func (r rules) looked(s State, l Look) Decision {
 		return Decision{Forget: true}
 	}
 	l.Servers = r.shown(s, l)
+	s.Proven = r.lasting(s, l)
 	var d Decision
 	for _, doubt := range r.doubts {
 		if d.Doubt = doubt.why(s, l); d.Doubt != "" {
@@ -126,6 +130,7 @@ func (r rules) conclude(s State, l Look, d Decision) Decision {
 	}
 	proven := r.finished(s, l.proofs(), l.Collection)
 	s, d.Refused = proven.State, proven.Refused
+	s.Proven = r.risen(s, l)
 	d.State = s
 	if s.Epoch == nil || s.Migrated() || decodable(s, l) || d.Refused == NotCompared {
 		return d // another run would prove no more than the one that has succeeded
@@ -171,6 +176,9 @@ func (r rules) finished(s State, proofs []Proof, c Collection) Decision {
 		}
 		if why == "" {
 			s.Persisted, s.OnlyDecodable = []string{s.Epoch.Hash}, false
+			if p.Lasts {
+				s.Proven = s.Proven.and(Proven{Hash: s.Epoch.Hash, UpTo: p.Baseline})
+			}
 			if c.ResourceVersion != 0 {
 				s.Collection = c
 			}

@@ -22,6 +22,8 @@
 //   - I2. Persisted shrinks to the one hash of a proof; see refusal. There is one exception, which concerns what can be
 //     rewritten and not what is stored: if no server can decode another version, Unknown gives way to the one hash; see
 //     decodable.
+//   - I10. Every object whose resourceVersion is at most Proven.UpTo is stored in the version of Proven.Hash. No doubt
+//     about later writes changes that, only a restored etcd does.
 //   - A State is written before anything that follows from it is requested. A process that dies in between leaves a
 //     State whose After is above the start of every run, and the next look repeats the request.
 //
@@ -33,6 +35,15 @@
 // version, and its own checks of the epoch may not have noticed: epochs of {a, b}, then {a, b, c}, then {a, b} compare
 // as equal, and so do the epochs of a CRD's generation 3 while one server lags behind. Only a run that starts later has
 // seen everything. So the start of a run, and not its epoch alone, decides what the run proves.
+//
+// Why I10 holds: a run that counts as a proof has rewritten every object that was not newer than its baseline, or knew
+// from I10 itself that it need not; what it rewrote is newer than the baseline. So it proves I10 up to the baseline. From
+// then on, as long as Persisted is the one hash, I1 says that everything which was written before a look began is in that
+// version. Reached is a position that the collection had passed before the look began, and so long before that even a
+// process without a fresh Lease, which the look may not have seen, had written by then what it could write unseen. If
+// etcd is restored together with the State, both go back to a moment at which I10 held. If the resource has an etcd of
+// its own, a comparison of the collection shows the restore; see lasting. A run uses Proven only in an epoch of the same
+// processes as the recorded look: they have been running since before that comparison, so no etcd was restored since.
 //
 // A moment is a resourceVersion of the etcd that holds StorageStates and StorageVersionMigrations. It orders the
 // reading of a record and the start of a run across processes, so it does not matter who requested a run, or whether a
@@ -47,10 +58,10 @@
 //     heartbeat decides nothing here; it tells readers of the record how far they can rely on it.
 //
 // Assumptions, and what covers for them:
-//   - A process that dies before it has an identity Lease and before it is an endpoint leaves nothing to notice. Such a
-//     process lives for a few seconds, during which most kube-apiservers are not ready and receive no requests. Where
-//     the StorageVersion API is on, a server publishes before it writes. Only an audit of etcd finds what such a
-//     process wrote.
+//   - A process that dies before it has an identity Lease and before it is an endpoint leaves nothing to notice; nor, while
+//     no one watches, does one that takes its Lease away before it is an endpoint. Such a process lives for a few
+//     seconds, during which most kube-apiservers are not ready and receive no requests. Where the StorageVersion API is
+//     on, a server publishes before it writes. Only an audit of etcd finds what such a process wrote.
 //   - A process writes a built-in resource in one version all its life, and its identity never comes back. A built-in
 //     hash that changes under one identity is a doubt.
 //   - A process writes a custom resource in the storage version of a generation that it has read. It lags by less than
@@ -60,8 +71,9 @@
 //     controller that was running all the time sees more (Look.Restored).
 //   - A resource may have an etcd of its own, which is restored while the State stays as it is. Its collection then has
 //     a lower resourceVersion, or one that leapt (a bumped revision), or an older witness. One case goes unnoticed:
-//     before the first look after the restart of its API servers, the etcd has caught up with the record, and the
-//     witness is gone or was not written between the backup and the record. Only an audit of etcd finds that.
+//     before the first look after the restart of its API servers that can read the collection, the etcd has caught up
+//     with the record, and the witness is gone or was not written between the backup and the record. Only an audit of
+//     etcd finds that.
 //   - Processes behind an APIService are listed in its EndpointSlices and are not watched: if they are not the same, or
 //     if a slice has changed, that is a doubt. A slice that came and went as a whole leaves no trace. The EndpointSlice
 //     controller adds a slice only for other port numbers, another address family, or more than 100 endpoints. A
@@ -107,6 +119,8 @@ type State struct {
 	CRD *CRD
 	// Collection is the resource's collection, as it was read last.
 	Collection Collection
+	// Proven is what no doubt takes back.
+	Proven Proven
 	// After is the moment after which a run must have started for its proof to count: an earlier run may have missed
 	// something. 0 means that the moment was lost, and no run so far proves anything.
 	After uint64
@@ -206,6 +220,12 @@ type Look struct {
 	// Collection has to be read after Own and Others: a proof trims only under a resourceVersion that the run had
 	// reached (see uncompared).
 	Collection Collection
+	// Compared means that the collection was read since the last API server of the resource was started: by this look, or
+	// by an earlier one of this process.
+	Compared bool
+	// Reached is a position that this process read of the collection well before the look began (the time in which a
+	// process may write unseen: 10 seconds, after a suspension). 0 means that it read none.
+	Reached uint64
 	// Revisions means that resourceVersions are revisions of an etcd, like those of kube-apiservers. Aggregated API
 	// servers may count differently.
 	Revisions bool
@@ -283,6 +303,9 @@ type Proof struct {
 	Epoch EpochID
 	// Baseline is the resourceVersion of the collection when the run began to rewrite. 0 means that it is unknown.
 	Baseline uint64
+	// Lasts means that every API server was asked, and not only a shared address: what is proven up to Baseline holds
+	// for good (I10).
+	Lasts bool
 }
 
 // Decision says what to do, in the order of its fields.

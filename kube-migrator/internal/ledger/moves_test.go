@@ -153,7 +153,9 @@ func moves() []move {
 	add("run fails", 1, 1, func(w *world, _ int) { w.run = run{} })
 	add("by hand", 2, 1, func(w *world, _ int) {
 		w.hand = run{active: true, byHand: true, start: w.mainRV, after: w.record.After}
+		w.takeProven(&w.hand)
 	})
+	add("collections cannot be listed", 1, 2, func(w *world, arg int) { w.unreadable = arg == 0 })
 	add("CRD created again", 1, len(hashes), recreateCRD)
 	add("backup", 8, 1, func(w *world, _ int) { w.backup, w.hasBackup = w.stored, true })
 	add("restore", 3, 5, (*world).restore)
@@ -251,7 +253,7 @@ func recreateCRD(w *world, hash int) {
 // lose is what a trigger forgets when it dies.
 func (w *world) lose() {
 	w.npassed, w.nflips, w.watchSince = 0, 0, w.now
-	w.lookTaken, w.lookedInLife, w.request, w.sawRecordRV, w.compared = false, false, 0, 0, 0
+	w.lookTaken, w.lookedInLife, w.request, w.sawRecordRV, w.compared, w.npositions = false, false, 0, 0, 0, 0
 }
 
 // How an etcd is restored.
@@ -291,10 +293,12 @@ func (w *world) restore(how int) {
 		}
 	}
 	w.run, w.lookTaken, w.request = run{}, false, 0
+	w.hand.proven, w.hand.nranges = Proven{}, 0 // its witnesses are gone
 	now := w.etcd
 	if own {
-		w.etcd, w.restoredAt = w.backup.etcd, w.now
+		w.etcd, w.restoredAt, w.lostRV = w.backup.etcd, w.now, now.rv
 		w.uid = now.uid // UIDs do not come back
+		w.unreadable = w.unreadable && how == ownBack
 		switch how {
 		case ownBumped:
 			w.rv += bump

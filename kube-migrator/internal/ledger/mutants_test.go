@@ -124,6 +124,36 @@ var mutants = map[string]func(r *rules){
 			return refusal(s, p)
 		}
 	},
+	"what was proven survives a restored etcd": func(r *rules) {
+		r.lasting = func(s State, l Look) Proven {
+			if !l.Revisions || !l.Compared {
+				return Proven{}
+			}
+			return s.Proven
+		}
+	},
+	"what was proven survives without a comparison": func(r *rules) {
+		r.lasting = func(s State, l Look) Proven { l.Compared = l.Revisions; return lasting(s, l) }
+	},
+	"what is proven rises while another version may be stored": func(r *rules) {
+		r.risen = func(s State, l Look) Proven {
+			if s.Epoch != nil {
+				s.Persisted, s.Current = []string{s.Epoch.Hash}, s.Epoch.Hash
+			}
+			return risen(s, l)
+		}
+	},
+	"what is proven rises to what was read last": func(r *rules) {
+		r.risen = func(s State, l Look) Proven { l.Reached = l.Collection.ResourceVersion; return risen(s, l) }
+	},
+	"what is proven of one version is taken for another": func(r *rules) {
+		r.risen = func(s State, l Look) Proven {
+			if s.Epoch != nil {
+				s.Proven.Hash = s.Epoch.Hash
+			}
+			return risen(s, l)
+		}
+	},
 	"a proof of any hash counts": func(r *rules) {
 		r.refusal = func(s State, p Proof) string {
 			if s.Epoch != nil {

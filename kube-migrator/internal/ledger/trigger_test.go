@@ -46,10 +46,27 @@ func (w *world) servers() uint64 {
 // hurry here.
 func (w *world) compare() Collection {
 	due := w.kind == custom || w.kind == aggregated || w.compared != w.servers() || w.now%3 == 0
-	if !due {
+	if !due || w.unreadable {
 		return Collection{}
 	}
+	if w.npositions == len(w.positions) {
+		copy(w.positions[:], w.positions[1:])
+		w.npositions--
+	}
+	w.positions[w.npositions] = position{uint64(w.rv), w.now}
+	w.npositions++
+	w.comparedAt = w.now
 	return w.collection()
+}
+
+// reached is the last position that was read long enough before a look.
+func (w *world) reached(began int) (rv uint64) {
+	for _, p := range w.positions[:w.npositions] {
+		if p.at+sweepGrace <= began {
+			rv = p.rv
+		}
+	}
+	return rv
 }
 
 func (w *world) takeLook() {
@@ -114,7 +131,7 @@ func (w *world) migration() Migration {
 }
 
 func (p proven) proof() Proof {
-	return Proof{Start: uint64(p.start), Epoch: p.epoch.epoch(), Baseline: uint64(p.baseline)}
+	return Proof{Start: uint64(p.start), Epoch: p.epoch.epoch(), Baseline: uint64(p.baseline), Lasts: true}
 }
 
 // known is the proof that the ledger is told of; nil: none.
@@ -139,11 +156,13 @@ func (w *world) trigger() {
 		w.takeLook()
 	default:
 		w.look.Own, w.look.Moment = w.migration(), uint64(w.mainRV)
+		begun := int(w.look.Started.Unix() / 60)
+		w.look.Reached = w.reached(begun)
 		if w.look.Collection = w.compare(); w.look.Collection.ResourceVersion != 0 {
 			w.compared = w.servers()
 		}
+		w.look.Compared = w.compared == w.servers()
 		d := w.rules.looked(w.record, w.look)
-		begun := int(w.look.Started.Unix() / 60)
 		w.write(d.State, begun, w.known())
 		w.request, w.lookTaken, w.lookedInLife, w.sawRestore = d.Request, false, true, false
 		if d.Doubt != "" {
@@ -230,7 +249,9 @@ func (w *world) checkTrim(s State, begun, hash int, proof *proven) {
 // live now: of what was written and came to its end since then no one can know, and the heartbeat says so. Of a process
 // that was suspended, no look knows that began before it renewed its Lease.
 func (w *world) checkTruth() {
-	if len(w.record.Persisted) == 0 || w.restoredAt >= w.begun || slices.Contains(w.record.Persisted, Unknown) {
+	w.checkProven()
+	if len(w.record.Persisted) == 0 || w.restoredAt >= w.begun || w.restoredAt > w.comparedAt ||
+		slices.Contains(w.record.Persisted, Unknown) {
 		return
 	}
 	for i := range w.objects {
@@ -245,6 +266,19 @@ func (w *world) checkTruth() {
 		}
 		w.broken = fmt.Sprintf("I1: object %d is stored in %s, recorded is %v, and no server shows it", i,
 			hashes[o.hash], w.record.Persisted)
+	}
+}
+
+// checkProven is I10. What was restored since the recorded look no one can know.
+func (w *world) checkProven() {
+	if w.restoredAt >= w.begun || w.kind == aggregated {
+		return
+	}
+	for i, o := range w.objects {
+		if proven := w.record.Proven; o.exists && uint64(o.rv) <= proven.UpTo && hashes[o.hash] != proven.Hash {
+			w.broken = fmt.Sprintf("I10: object %d is stored in %s at %d, and %s is proven up to %d", i, hashes[o.hash], o.rv,
+				proven.Hash, proven.UpTo)
+		}
 	}
 }
 

@@ -48,9 +48,7 @@ func (w *world) drain(i int, asked bool) {
 	if !p.writable() || p.draining {
 		return
 	}
-	if p.wrote {
-		w.appear(i)
-	}
+	w.leave(i, true)
 	w.goOn(i)
 	p.draining, p.asked, p.ends = true, asked, w.now+mostDrain
 	w.unlist(i)
@@ -100,15 +98,27 @@ func (w *world) unlist(i int) {
 	}
 }
 
-// kill ends a process. One that has written has its Lease by then: see the package comment for those that do not.
+// leave: a process that has written has its Lease by now, and is an endpoint if it takes its Lease away: see the package
+// comment for those that do not.
+func (w *world) leave(i int, graceful bool) {
+	p := &w.procs[i]
+	if !p.wrote {
+		return
+	}
+	w.appear(i)
+	if graceful && !p.endpoint {
+		p.joins = true
+		w.join(p)
+	}
+}
+
+// kill ends a process.
 func (w *world) kill(i int, graceful bool) {
 	p := &w.procs[i]
 	if !p.alive {
 		return
 	}
-	if p.wrote {
-		w.appear(i)
-	}
+	w.leave(i, graceful)
 	w.goOn(i)
 	p.alive, p.answers, p.draining, p.died = false, false, false, w.now
 	p.expires = w.now + leaseExpiry

@@ -88,6 +88,8 @@ type run struct {
 	trailAt         int
 	trailRV         int
 	confirmed       int
+	proven          Proven // as recorded when the run started
+	provenBy        uint32 // the processes of the recorded epoch
 }
 
 // proven is a finished run: what the ledger is told, and what only the model knows.
@@ -123,6 +125,12 @@ type stored struct {
 	hasProof   bool
 }
 
+// position is one that the trigger has read of the collection.
+type position struct {
+	rv uint64
+	at int
+}
+
 // sighted is something that the trigger's watch has seen.
 type sighted struct{ what, at int }
 
@@ -149,6 +157,9 @@ type world struct {
 	sawRestore   bool
 	sawRecordRV  int    // the greatest resourceVersion of the record that this process has seen
 	compared     uint64 // the servers when the collection was read last
+	positions    [8]position
+	npositions   int
+	unreadable   bool // collections cannot be listed
 	lookedInLife bool
 	look         Look
 	lookTaken    bool
@@ -161,6 +172,8 @@ type world struct {
 	lastWrite  [len(hashes)]int
 	lastWriter [len(hashes)]int
 	restoredAt int // when the resource's own etcd was set back and the record was not
+	comparedAt int // when the collection was read last
+	lostRV     int // of the resource's own etcd, before it was set back
 	trims      int
 	doubts     int
 	broken     string
@@ -194,7 +207,7 @@ func (w *world) begin(r rules, t tale) {
 	l.Collection = w.collection()
 	w.record.Servers, w.record.Traces, w.record.CRD, w.record.Epoch = l.Servers, l.Traces, l.CRD, l.Epoch
 	w.record.Current, w.record.Heartbeat, w.record.Collection = hashes[1], l.Started, l.Collection
-	w.begun, w.lookTaken, w.lookedInLife = w.now, false, true
+	w.begun, w.lookTaken, w.lookedInLife, w.comparedAt = w.now, false, true, w.now
 }
 
 // Servers.
@@ -213,7 +226,14 @@ func (w *world) showing(p *proc) int {
 	return p.hash
 }
 
+// waits reports whether a write would make an etcd that was restored catch up. Before the first comparison it must not:
+// see the package comment.
+func (w *world) waits() bool { return w.restoredAt > w.comparedAt && w.rv+1 >= w.lostRV }
+
 func (w *world) put(i, by int) {
+	if w.waits() {
+		return
+	}
 	p := &w.procs[by]
 	if w.kind == aggregated {
 		w.appear(by) // no one asks it before it is an endpoint

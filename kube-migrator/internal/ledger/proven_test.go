@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import "testing"
+
+// TestWhatLooksLeaveOfAProof: everything is proven up to 100 in h1, and the looks have reached 150.
+func TestWhatLooksLeaveOfAProof(t *testing.T) {
+	proven := func(hash string, upTo uint64) Proven { return Proven{Hash: hash, UpTo: upTo} }
+	for name, test := range map[string]struct {
+		state func(s *State)
+		look  func(l *Look)
+		want  Proven
+	}{
+		"nothing has happened":   {want: proven("h1", 150)},
+		"no position is reached": {look: func(l *Look) { l.Reached = 0 }, want: proven("h1", 100)},
+		"a lower one":            {look: func(l *Look) { l.Reached = 50 }, want: proven("h1", 100)},
+		"a doubt":                {look: func(l *Look) { l.Continuous, l.Servers = false, nil }, want: proven("h1", 100)},
+		"another version is stored": {state: func(s *State) { s.Persisted = []string{"h1", "h2"} },
+			want: proven("h1", 100)},
+		"the API servers do not agree":    {look: func(l *Look) { l.Epoch = nil }, want: proven("h1", 100)},
+		"no migration has proven it":      {state: func(s *State) { s.OnlyDecodable = true }, want: proven("h1", 100)},
+		"etcd was restored":               {look: func(l *Look) { l.Restored = true }},
+		"its collection was":              {look: func(l *Look) { l.Collection.ResourceVersion = 199 }},
+		"since this process read it":      {look: func(l *Look) { l.Reached = 201 }},
+		"its witness was":                 {look: func(l *Look) { l.Collection.Witness.ResourceVersion = 89 }},
+		"its revision was bumped":         {look: func(l *Look) { l.Collection.ResourceVersion = 1 << 40 }},
+		"nothing was compared":            {look: func(l *Look) { l.Compared = false }},
+		"revisions are not those of etcd": {look: func(l *Look) { l.Revisions = false }},
+	} {
+		epoch := EpochID{Hash: "h1", Processes: []string{"p1"}}
+		servers := []Server{{ID: "api-1", Process: "p1", Hash: "h1", Answered: true}}
+		at200 := Collection{ResourceVersion: 200, Witness: Witness{UID: "w", ResourceVersion: 90}}
+		s := State{Persisted: []string{"h1"}, Current: "h1", Epoch: &epoch, Servers: servers, Traces: []string{"t"},
+			Collection: at200, After: 1, Proven: proven("h1", 100)}
+		l := Look{Servers: servers, Epoch: &epoch, Traces: []string{"t"}, Continuous: true, Collection: at200,
+			Compared: true, Reached: 150, Revisions: true, Moment: 9}
+		if test.state != nil {
+			test.state(&s)
+		}
+		if test.look != nil {
+			test.look(&l)
+		}
+		if got := Looked(s, l).State.Proven; got != test.want {
+			t.Errorf("%s: proven is %+v, want %+v", name, got, test.want)
+		}
+	}
+}
