@@ -225,6 +225,11 @@ type StorageStateStatus struct {
 	// stored in the same etcd as this object.
 	// +optional
 	Witness *RecordedWitness `json:"witness,omitempty"`
+	// Proven is the part of the last proofs that no doubt about later writes takes
+	// back. A run that such a doubt causes rewrites only other objects. Absent:
+	// nothing, and every object is rewritten.
+	// +optional
+	Proven *RecordedProof `json:"proven,omitempty"`
 	// Traces are objects that API servers leave behind after they end, as found
 	// when they were last listed. A new one reveals an API server that started and
 	// ended between two listings. The format is opaque.
@@ -254,6 +259,24 @@ type StorageStateStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []Condition `json:"conditions,omitempty"`
+}
+
+// RecordedProof says that every object of the resource whose resourceVersion is
+// at most ResourceVersion is stored in the version of StorageVersionHash. This
+// holds until etcd is restored from a backup.
+type RecordedProof struct {
+	// StorageVersionHash is the hash of the version, as discovery shows it: base64
+	// of 8 bytes. Required.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	StorageVersionHash string `json:"storageVersionHash,omitempty"`
+	// ResourceVersion is a resourceVersion of the collection, in decimal. It rises
+	// while the API servers are seen to write the same version. Required.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	ResourceVersion string `json:"resourceVersion,omitempty"`
 }
 
 // RecordedCRD is the part of a CustomResourceDefinition that is about

@@ -111,6 +111,14 @@ type StorageVersionMigrationSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="can only be raised"
 	Generation int64 `json:"generation,omitempty"`
+	// IncrementalGeneration is the generation whose run leaves out the objects that
+	// the StorageState of the resource shows as proven (status.proven). The
+	// controller sets it when it requests a run itself. A run of any other
+	// generation, such as one that a user requests after an encryption key was
+	// rotated, rewrites every object. Default: 0, which no run has.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	IncrementalGeneration int64 `json:"incrementalGeneration,omitempty"`
 	// Reason is why the migration is requested, such as "key rotation", for
 	// people. One line of text: control characters, line separators and other
 	// invisible characters are rejected, since terminals would interpret them.

@@ -29,6 +29,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/controller/trigger"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/retire"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/worker"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -174,12 +175,14 @@ func (m *migration) migrate(ctx context.Context, r inventory.Resource) (render.M
 		return m.fail(report, err)
 	}
 	defer unlock()
-	servers := m.servers.For(r.Target())
-	options := m.options
+	servers, options := m.servers.For(r.Target()), m.options
 	options.Checkpoints = file
 	record, err := m.recordOf(ctx, r, file)
 	if err != nil {
 		return m.fail(report, err)
+	}
+	if options.Resume && record != nil {
+		options.Proven = worker.Proven(record.state.Before())
 	}
 	sweep, err := migrate.New(m.restConfig, r.Target(), servers, options)
 	if err != nil {

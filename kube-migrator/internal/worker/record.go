@@ -11,12 +11,14 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strconv"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -25,6 +27,7 @@ import (
 const (
 	checkpointKey = "checkpoint" // the Pack of a migrate.Checkpoint, in binaryData
 	reportKey     = "report"     // JSON of Report, in data
+	provenKey     = "proven"     // JSON of a migrate.Proven, in data
 	// maxBytes bounds both together: the API server accepts 1 MiB.
 	maxBytes = 900 << 10
 )
@@ -65,6 +68,32 @@ func Seed(from *corev1.ConfigMap) map[string][]byte {
 		return nil
 	}
 	return map[string][]byte{checkpointKey: checkpoint}
+}
+
+// Proven returns what a StorageState records as proven, for runs that need not rewrite it again. The zero value is
+// returned if nothing is, or if the API servers did not agree when they were last asked.
+func Proven(s *v1alpha1.StorageStateStatus) migrate.Proven {
+	if s.Proven == nil || s.Epoch == nil {
+		return migrate.Proven{}
+	}
+	upTo, err := strconv.ParseUint(s.Proven.ResourceVersion, 10, 64)
+	if err != nil {
+		return migrate.Proven{}
+	}
+	return migrate.Proven{Hash: s.Proven.StorageVersionHash, ResourceVersion: upTo, Servers: s.Epoch.Servers}
+}
+
+// AddProven puts what is proven about the resource into the ConfigMap of a new run.
+func AddProven(cm *corev1.ConfigMap, p migrate.Proven) error {
+	if p.ResourceVersion == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encode what is proven: %w", err)
+	}
+	cm.Data = map[string]string{provenKey: string(raw)}
+	return nil
 }
 
 // runRecord is the ConfigMap of a run: its checkpoint and its report. It implements migrate.Checkpoints and is safe for
@@ -202,6 +231,22 @@ func (r *runRecord) load() *migrate.Checkpoint {
 	}
 	r.current = &c.Summary
 	return &c
+}
+
+// proven returns what the controller has told the run to be proven. If it cannot be read, nothing is, which costs nothing
+// but time.
+func (r *runRecord) proven() (p migrate.Proven) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	raw, ok := r.object.Data[provenKey]
+	if !ok {
+		return migrate.Proven{}
+	}
+	if err := json.Unmarshal([]byte(raw), &p); err != nil {
+		r.log.Warn("Cannot read what is proven; rewriting every object", "error", err)
+		return migrate.Proven{}
+	}
+	return p
 }
 
 // errUnsaved reports that the checkpoint could not be written, which may be transient.

@@ -86,7 +86,9 @@ func (s *sweeping) prepare(ctx context.Context) (*migrate.Sweep, error) {
 	if err := s.provable(ctx, servers); err != nil {
 		return nil, err
 	}
-	sweep, err := migrate.New(s.run.Process.config, resource.Target(), servers, s.run.options(s.asked))
+	options := s.run.options(s.asked)
+	options.Proven = s.run.record.proven()
+	sweep, err := migrate.New(s.run.Process.config, resource.Target(), servers, options)
 	if err != nil {
 		return nil, err
 	}

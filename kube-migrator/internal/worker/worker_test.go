@@ -4,6 +4,7 @@
 package worker
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -49,6 +50,38 @@ func TestARunIsProvenAndItsReportSaysWhatHappened(t *testing.T) {
 	l.proven("second")
 	if n := patches(p); n != 0 {
 		t.Errorf("a seeded attempt has sent %d patches in an epoch that is done", n)
+	}
+}
+
+// A run that was told what is proven leaves that out, and a text that is no proof is ignored.
+func TestARunLeavesOutWhatIsProven(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, nil)
+	l.create("run", nil)
+	must(t, l.start(l.options(nil)).wait())
+	report := l.proven("run")
+	_, newest := l.revisions()
+	for name, test := range map[string]struct {
+		proven  string
+		patches int
+	}{
+		"nothing is readable": {"{", widgets},
+		"all of it": {fmt.Sprintf(`{"hash": %q, "resourceVersion": %d, "servers": [%q]}`, report.Epoch.Hash,
+			newest, report.Epoch.Servers[0]), 0},
+	} {
+		run := strings.ReplaceAll(name, " ", "-")
+		l.create(run, nil)
+		cm := l.configMap(run)
+		l.do(http.MethodPatch, "/api/v1/namespaces/default/configmaps/"+cm.Name,
+			map[string]any{"data": map[string]string{provenKey: test.proven}}, nil)
+		p := testbed.NewProxy(t, l.Cluster)
+		o := l.options(p)
+		o.Attempt, o.ConfigMap = 2, run
+		must(t, l.start(o).wait())
+		l.proven(run)
+		if n := patches(p); n != test.patches {
+			t.Errorf("%s: %d patches, want %d", name, n, test.patches)
+		}
 	}
 }
 

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/worker"
 )
@@ -96,8 +94,7 @@ func withWorkers(all []run, workers map[string]*inProcessWorker) []run {
 }
 
 func (p *inProcess) start(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run, seed string) error {
-	owner := *metav1.NewControllerRef(m, v1alpha1.SchemeGroupVersion.WithKind("StorageVersionMigration"))
-	if err := p.createCheckpoint(ctx, r.metadata(p.namespace, owner), seed); err != nil {
+	if err := p.createCheckpoint(ctx, m, r, seed); err != nil {
 		return err
 	}
 	p.mu.Lock()

@@ -156,8 +156,7 @@ const mostTries = 10
 // start creates the checkpoint, then finds a worker: one that takes runs, or that of a new Job. A crash in between leaves
 // a run without a worker, for which start is called again.
 func (j *jobs) start(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run, seed string) error {
-	owner := *metav1.NewControllerRef(m, v1alpha1.SchemeGroupVersion.WithKind("StorageVersionMigration"))
-	err := j.createCheckpoint(ctx, r.metadata(j.namespace, owner), seed)
+	err := j.createCheckpoint(ctx, m, r, seed)
 	for tries, given := 0, false; err == nil && !given && tries < mostTries; tries++ {
 		given, err = j.assign(ctx, r)
 		if apierrors.IsConflict(err) {

@@ -12,9 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/worker"
+	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // store contains the checkpoints of runs: ConfigMaps in the installation's namespace.
@@ -100,10 +103,11 @@ func (s store) giveUp(ctx context.Context, r run, why string) (given bool, err e
 	return err == nil, err
 }
 
-// createCheckpoint creates the ConfigMap of a run, with the checkpoint of the run named seed. It does not change an
-// existing one, which belongs to the worker from its creation on.
-func (s store) createCheckpoint(ctx context.Context, metadata metav1.ObjectMeta, seed string) error {
-	checkpoint := &corev1.ConfigMap{ObjectMeta: metadata}
+// createCheckpoint creates the ConfigMap of a run, with the checkpoint of the run named seed and with what is proven. It
+// does not change an existing one, which belongs to the worker from its creation on.
+func (s store) createCheckpoint(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run, seed string) error {
+	owner := *metav1.NewControllerRef(m, v1alpha1.SchemeGroupVersion.WithKind("StorageVersionMigration"))
+	checkpoint := &corev1.ConfigMap{ObjectMeta: r.metadata(s.namespace, owner)}
 	if seed != "" {
 		from := new(corev1.ConfigMap)
 		switch err := s.live.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: seed}, from); {
@@ -113,10 +117,35 @@ func (s store) createCheckpoint(ctx context.Context, metadata metav1.ObjectMeta,
 			return fmt.Errorf("read checkpoint %s: %w", seed, err)
 		}
 	}
+	proven, err := s.proven(ctx, m)
+	if err == nil {
+		err = worker.AddProven(checkpoint, proven)
+	}
+	if err != nil {
+		return err
+	}
 	if err := s.client.Create(ctx, checkpoint); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create checkpoint %s: %w", metadata.Name, err)
+		return fmt.Errorf("create checkpoint %s: %w", checkpoint.Name, err)
 	}
 	return nil
+}
+
+// proven returns what a run of the present generation need not rewrite: nothing, unless the trigger requested it. The
+// StorageState is read from the API server: after a restore of etcd a cache may still hold what is no longer true (I10).
+func (s store) proven(ctx context.Context, m *v1alpha1.StorageVersionMigration) (migrate.Proven, error) {
+	if m.Spec.IncrementalGeneration != m.Spec.Generation {
+		return migrate.Proven{}, nil
+	}
+	name := schema.GroupResource{Group: m.Spec.Resource.Group, Resource: m.Spec.Resource.Resource}.String()
+	state := new(v1alpha1.StorageState)
+	err := s.live.Get(ctx, client.ObjectKey{Name: name}, state)
+	switch {
+	case apierrors.IsNotFound(err):
+		return migrate.Proven{}, nil
+	case err != nil:
+		return migrate.Proven{}, fmt.Errorf("read StorageState %s: %w", name, err)
+	}
+	return worker.Proven(&state.Status), nil
 }
 
 func (s store) deleteCheckpoint(ctx context.Context, name string) error {

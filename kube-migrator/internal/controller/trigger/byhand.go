@@ -56,6 +56,14 @@ func PrepareByHand(ctx context.Context, client rest.Interface, r inventory.Resou
 	return h
 }
 
+// Before returns the status of the StorageState before the run. It is empty if there was none.
+func (h *ByHand) Before() *v1alpha1.StorageStateStatus {
+	if h == nil || h.before == nil {
+		return new(v1alpha1.StorageStateStatus)
+	}
+	return &h.before.Status
+}
+
 // Record records that a run was proven in an epoch, with its baseline. It returns the versions that the StorageState
 // lists now, even if it listed the same ones before; or, for users, why the proof is not recorded.
 func (h *ByHand) Record(ctx context.Context, epoch migrate.Epoch, baseline uint64) (versions []string, why string) {
@@ -65,7 +73,7 @@ func (h *ByHand) Record(ctx context.Context, epoch migrate.Epoch, baseline uint6
 	proof := ledger.Proof{
 		Epoch: ledger.EpochID{Hash: epoch.Hash, Processes: epoch.Servers, UID: epoch.CRDUID,
 			Generation: epoch.CRDGeneration},
-		Baseline: baseline,
+		Baseline: baseline, Lasts: epoch.Evidence >= migrate.Observed,
 	}
 	const attempts = 5
 	var err error
@@ -167,6 +175,7 @@ func (h *ByHand) write(ctx context.Context, state *v1alpha1.StorageState, next *
 			"state": next.State, "persistedStorageVersionHashes": next.PersistedStorageVersionHashes,
 			"persistedVersions": next.PersistedVersions, "onlyDecodable": next.OnlyDecodable,
 			"resourceVersion": next.ResourceVersion, "witness": next.Witness, "conditions": next.Conditions,
+			"proven": next.Proven,
 		},
 	})
 	if err != nil {

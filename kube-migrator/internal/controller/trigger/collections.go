@@ -68,6 +68,43 @@ type comparer struct {
 	closed sync.Map
 	// turn is the name after which the next look continues.
 	turn string
+	// readings are the positions that were read lately, by name of the StorageState, or "" for the main etcd.
+	readings map[string][]reading
+}
+
+// reading is a position, and when it had been read.
+type reading struct {
+	version uint64
+	at      time.Time
+}
+
+// unseen is longer than a process may write without a Lease that a look sees: 10 seconds, after a suspension.
+const unseen = 30 * time.Second
+
+// note remembers a position that was read by now, and forgets those that no later look needs.
+func (c *comparer) note(name string, version uint64, now time.Time) {
+	list := append(c.readings[name], reading{version, now})
+	for len(list) > 1 && now.Sub(list[1].at) >= unseen {
+		list = list[1:]
+	}
+	if c.readings == nil {
+		c.readings = map[string][]reading{}
+	}
+	c.readings[name] = list
+}
+
+// reached returns a position of a collection that had been read long enough before a look began for ledger.Look.Reached,
+// or 0.
+func (c *comparer) reached(name string, began time.Time) (version uint64) {
+	if c.collections[name].main {
+		name = ""
+	}
+	for _, r := range c.readings[name] {
+		if began.Sub(r.at) >= unseen {
+			version = r.version
+		}
+	}
+	return version
 }
 
 // collectionOf returns where a resource is listed.
@@ -112,6 +149,9 @@ func (c *comparer) read(ctx context.Context, names []string, main uint64) (map[s
 					problems = append(problems, fmt.Errorf("list one of %s: %w", name, err))
 				} else if one.ResourceVersion != 0 {
 					found[name] = one
+					if !at.main {
+						c.note(name, one.ResourceVersion, time.Now())
+					}
 				}
 				mu.Unlock()
 			}
@@ -122,6 +162,9 @@ func (c *comparer) read(ctx context.Context, names []string, main uint64) (map[s
 	}
 	close(next)
 	wg.Wait()
+	if main != 0 {
+		c.note("", main, time.Now())
+	}
 	return found, errors.Join(problems...)
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -46,5 +47,31 @@ func TestACollectionIsComparedWhateverItsFirstObjectIsCalled(t *testing.T) {
 			}
 		}
 		api.Close()
+	}
+}
+
+// A look relies only on a position that was read half a minute before it began: by then, every process that
+// wrote before the position is seen.
+func TestAPositionCountsOnceEveryWriterIsSeen(t *testing.T) {
+	c := comparer{collections: map[string]collection{"widgets": {main: true}}}
+	for name, collection := range map[string]string{"pods": "pods", "widgets": ""} {
+		for _, r := range []struct {
+			after   time.Duration
+			version uint64
+		}{{0, 10}, {20 * time.Second, 20}, {40 * time.Second, 40}} {
+			c.note(collection, r.version, noon.Add(r.after))
+		}
+		for after, want := range map[time.Duration]uint64{29 * time.Second: 0, 30 * time.Second: 10, 49 * time.Second: 10,
+			50 * time.Second: 20, 70 * time.Second: 40, time.Hour: 40} {
+			if got := c.reached(name, noon.Add(after)); got != want {
+				t.Errorf("%s: a look after %v has reached %d, want %d", name, after, got, want)
+			}
+		}
+		for i := range 1000 {
+			c.note(collection, uint64(100+i), noon.Add(time.Hour+time.Duration(i)*time.Second))
+		}
+		if n := len(c.readings[collection]); n > 32 {
+			t.Errorf("%d positions are kept", n)
+		}
 	}
 }

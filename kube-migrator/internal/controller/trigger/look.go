@@ -41,6 +41,9 @@ type observation struct {
 	// collections were read after the migrations. They are by name of the StorageState; a look does not read all of
 	// them.
 	collections map[string]ledger.Collection
+	// reached and compared are those of the ledger's looks, by name of the StorageState.
+	reached  map[string]uint64
+	compared map[string]bool
 	// uncompared is why some of the collections that were due could not be read, or nil.
 	uncompared error
 }
@@ -106,6 +109,12 @@ func (o *observer) look(ctx context.Context) (*observation, error) {
 		o.etcds.collections[name] = at
 	}
 	s.collections, s.uncompared = o.etcds.read(ctx, o.etcds.due(s), found.version)
+	s.reached, s.compared = map[string]uint64{}, map[string]bool{}
+	for name := range s.resources {
+		_, read := s.collections[name]
+		s.reached[name], s.compared[name] = o.etcds.reached(name, s.round.Started),
+			read || o.etcds.compared[name] == s.servers()
+	}
 	return s, ctx.Err()
 }
 
@@ -261,6 +270,10 @@ func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journ
 	l := ledger.Look{
 		Started: s.round.Started, Traces: s.traces.left, Restored: s.restored, Names: readables(known, &v),
 		Moment: s.moment, Collection: s.collections[r.names[0]], Revisions: v.Origin != migrate.Aggregated,
+		Compared: s.compared[r.names[0]],
+	}
+	if v.Evidence >= migrate.Observed {
+		l.Reached = s.reached[r.names[0]]
 	}
 	l.Own, l.Others = migrationsOf(s.migrations.of(r.names), r.names)
 	for _, server := range v.Servers {

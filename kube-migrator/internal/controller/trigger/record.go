@@ -34,6 +34,9 @@ func recorded(s *v1alpha1.StorageStateStatus) ledger.State {
 	if w := s.Witness; w != nil && number(w.ResourceVersion) != 0 {
 		state.Collection.Witness = ledger.Witness{UID: uid(w.UID), ResourceVersion: number(w.ResourceVersion)}
 	}
+	if p := s.Proven; p != nil {
+		state.Proven = ledger.Proven{Hash: p.StorageVersionHash, UpTo: number(p.ResourceVersion)}
+	}
 	if s.Epoch != nil {
 		epoch := epochOf(s.Epoch, s.CurrentStorageVersionHash)
 		state.Epoch = &epoch
@@ -101,6 +104,9 @@ func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.Ve
 			next.Witness = &v1alpha1.RecordedWitness{UID: string(c.Witness.UID),
 				ResourceVersion: decimal(c.Witness.ResourceVersion)}
 		}
+	}
+	if p := s.Proven; p.UpTo > 0 {
+		next.Proven = &v1alpha1.RecordedProof{StorageVersionHash: p.Hash, ResourceVersion: decimal(p.UpTo)}
 	}
 	if len(s.Traces) <= mostTraces { // a record without traces is never compared
 		next.Traces = s.Traces
@@ -255,11 +261,14 @@ func weakness(v *agreement.Verdict) string {
 	return text
 }
 
-// sameButHeartbeat reports whether a and b differ only in the time of the look and in the position of the collection.
-// Recording a position for the first time counts as a difference.
+// sameButHeartbeat reports whether a and b differ only in the time of the look and in the positions of the collection,
+// which follow it. Recording a position for the first time counts as a difference.
 func sameButHeartbeat(a, b v1alpha1.StorageStateStatus) bool {
 	if a.ResourceVersion != "" {
 		a.ResourceVersion, a.Witness = b.ResourceVersion, b.Witness
+	}
+	if a.Proven != nil && b.Proven != nil && a.Proven.StorageVersionHash == b.Proven.StorageVersionHash {
+		a.Proven = b.Proven
 	}
 	a.LastHeartbeatTime = b.LastHeartbeatTime
 	return equality.Semantic.DeepEqual(a, b)

@@ -30,6 +30,7 @@ var (
 			{ID: "api-2", Process: "p2", Answered: true}, {ID: "192.0.2.3"},
 		},
 		CRD: &ledger.CRD{UID: "u", Generation: 4, Hash: "h2"}, OnlyDecodable: true,
+		Proven: ledger.Proven{Hash: "h1", UpTo: 97},
 	}
 	view = agreement.Verdict{
 		Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, Evidence: migrate.Observed,
@@ -58,6 +59,26 @@ func TestAStorageStateKeepsEverythingThatTheLedgerRecords(t *testing.T) {
 		without := status(&written, s, nil, "", noon)
 		if diff := cmp.Diff(s, recorded(&without)); diff != "" {
 			t.Errorf("%s, without a look (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// What is proven follows every look, and so does the time of the look: neither alone is a reason to write a record.
+func TestWhatOnlyFollowsLooksIsNoChange(t *testing.T) {
+	before := status(new(v1alpha1.StorageStateStatus), full, &view, "", noon)
+	for name, test := range map[string]struct {
+		change func(s *ledger.State)
+		same   bool
+	}{
+		"a later look":       {func(s *ledger.State) { s.Heartbeat = noon.Add(time.Hour) }, true},
+		"more is proven":     {func(s *ledger.State) { s.Proven.UpTo, s.Collection.ResourceVersion = 98, 100 }, true},
+		"of another version": {func(s *ledger.State) { s.Proven.Hash = "h2" }, false},
+		"nothing is proven":  {func(s *ledger.State) { s.Proven = ledger.Proven{} }, false},
+	} {
+		s := full
+		test.change(&s)
+		if next := status(&before, s, &view, "", noon); sameButHeartbeat(before, next) != test.same {
+			t.Errorf("%s: same: %t", name, !test.same)
 		}
 	}
 }

@@ -16,6 +16,9 @@ func (t *trigger) repeat(ctx context.Context, look func(context.Context) (comple
 	incomplete, onlyCRDs := 0, false // whether only CRDs have asked for the look
 	for ctx.Err() == nil {
 		begin := time.Now()
+		if !begin.Before(t.lookAgain) {
+			t.lookAgain = time.Time{}
+		}
 		t.journal.calm()
 		complete, err := look(ctx)
 		t.metrics.looked(begin, time.Now(), complete, err)
@@ -47,8 +50,8 @@ func (t *trigger) repeat(ctx context.Context, look func(context.Context) (comple
 // pause waits for the next look, and records the results of migrations in the meantime. It reports whether something
 // changed.
 func (t *trigger) pause(ctx context.Context, wait time.Duration) (moved bool) {
-	end := time.Now().Add(wait)
-	timer := time.NewTimer(wait)
+	end := t.unlessAgain(time.Now().Add(wait))
+	timer := time.NewTimer(time.Until(end))
 	defer timer.Stop()
 	again := time.NewTicker(pausedEvery)
 	defer again.Stop()
@@ -84,8 +87,18 @@ func (t *trigger) pause(ctx context.Context, wait time.Duration) (moved bool) {
 			if look || err != nil {
 				return true
 			}
+			end = t.unlessAgain(end)
+			timer.Reset(time.Until(end))
 		}
 	}
+}
+
+// unlessAgain returns when the next look begins: at end, unless one is needed earlier that completes proofs.
+func (t *trigger) unlessAgain(end time.Time) time.Time {
+	if !t.lookAgain.IsZero() && t.lookAgain.Before(end) {
+		return t.lookAgain
+	}
+	return end
 }
 
 // due returns when a look begins after something has changed.

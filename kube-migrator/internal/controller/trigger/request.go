@@ -19,6 +19,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/printable"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/ledger"
+	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // The labels of objects that this program creates.
@@ -93,7 +94,7 @@ func migrationOf(m *v1alpha1.StorageVersionMigration) ledger.Migration {
 	if s.CompletedGeneration > 0 && s.Run.Generation == s.CompletedGeneration && s.Epoch != nil &&
 		s.StorageVersionHash != "" {
 		known.Proof = &ledger.Proof{Start: start, Epoch: epochOf(s.Epoch, s.StorageVersionHash),
-			Baseline: number(s.ResourceVersion)}
+			Baseline: number(s.ResourceVersion), Lasts: lasts(s.Epoch)}
 	}
 	return known
 }
@@ -106,6 +107,12 @@ func proofsOf(all []v1alpha1.StorageVersionMigration, names []string) (proofs []
 		}
 	}
 	return proofs
+}
+
+// lasts reports whether the evidence of an epoch is strong enough for a proof that outlasts it: Observed or Declared.
+func lasts(e *v1alpha1.Epoch) bool {
+	var evidence migrate.Evidence
+	return evidence.UnmarshalText([]byte(e.Evidence)) == nil && evidence >= migrate.Observed
 }
 
 func epochOf(e *v1alpha1.Epoch, hash string) ledger.EpochID {
@@ -142,7 +149,8 @@ func (a *asker) ask(
 	if err != nil {
 		return nil, err
 	}
-	m.Spec.Generation, m.Spec.Reason, m.Spec.Priority = d.Request, oneLine(d.Reason), priority(r)
+	m.Spec.Generation, m.Spec.IncrementalGeneration = d.Request, d.Request
+	m.Spec.Reason, m.Spec.Priority = oneLine(d.Reason), priority(r)
 	if err := a.client.Create(ctx, m); err != nil {
 		return nil, fmt.Errorf("create migration %s: %w", m.Name, err)
 	}
@@ -165,6 +173,7 @@ func (a *asker) raise(ctx context.Context, m *v1alpha1.StorageVersionMigration, 
 		{"test", "/metadata/uid", m.UID},
 		{"test", "/spec/generation", m.Spec.Generation},
 		{"replace", "/spec/generation", d.Request},
+		{"add", "/spec/incrementalGeneration", d.Request},
 		{"add", "/spec/reason", oneLine(d.Reason)},
 		{"add", "/spec/priority", priority(r)},
 	}

@@ -74,9 +74,11 @@ func TestWhatIsAskedForHasTheDefaultBoundsUnlessItHasItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch {
-		case test.before == nil && (sent.created == nil || sent.created.Spec.Pace != test.otherwise):
+		case test.before == nil && (sent.created == nil || sent.created.Spec.Pace != test.otherwise ||
+			sent.created.Spec.IncrementalGeneration != 2):
 			t.Errorf("%s: created %+v", name, sent.created)
 		case test.before != nil && (!strings.Contains(sent.patch, test.want) ||
+			!strings.Contains(sent.patch, `{"op":"add","path":"/spec/incrementalGeneration","value":2}`) ||
 			strings.Contains(sent.patch, "pace") != (test.want != unchanged)):
 			t.Errorf("%s: sent %s, want %s", name, sent.patch, test.want)
 		}

@@ -157,8 +157,9 @@ func newRolling() *rolling {
 	r.trigger = &trigger{
 		Options: Options{Namespace: "n", Logger: slog.New(slog.DiscardHandler), Period: DefaultPeriod,
 			RollbackAccepted: func(context.Context, rest.Interface) (time.Time, error) { return r.marked, nil }},
-		client: w, positions: map[string]position{}, refused: map[string]string{}, events: events.NewFakeRecorder(100),
-		asker: asker{client: w, live: w, namespace: "n", create: true}, journal: newJournal(func() {}),
+		client: w, positions: map[string]position{}, refused: map[string]string{}, proved: map[string]uint64{},
+		events: events.NewFakeRecorder(100),
+		asker:  asker{client: w, live: w, namespace: "n", create: true}, journal: newJournal(func() {}),
 	}
 	r.permits, _ = newPermits(nil, access.Account{}, prometheus.NewRegistry())
 	r.permits.until[everything] = time.Now().Add(time.Hour)

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -98,12 +99,12 @@ func settling(t *testing.T, answer http.HandlerFunc) (*trigger, *memory) {
 	m.migration.Spec = v1alpha1.StorageVersionMigrationSpec{Generation: 2,
 		Resource: v1alpha1.GroupVersionResource{Group: "demo.example.com", Resource: "widgets"}}
 	m.migration.Status.CompletedGeneration, m.migration.Status.Run.Generation, m.migration.Status.StorageVersionHash = 2, 2, hashOf("v2")
-	m.migration.Status.ResourceVersion, m.migration.Status.Epoch = "45", &v1alpha1.Epoch{Servers: []string{"p1"}}
+	m.migration.Status.ResourceVersion, m.migration.Status.Epoch = "45", &v1alpha1.Epoch{Servers: []string{"p1"}, Evidence: "Observed"}
 	m.migration.Status.Run.StartResourceVersion = "30"
 	tr := &trigger{
 		Options: Options{Logger: slog.New(slog.DiscardHandler)}, client: m, journal: newJournal(func() {}),
-		positions: map[string]position{settled: 0}, refused: map[string]string{}, moved: make(chan struct{}, 1),
-		events: events.NewFakeRecorder(10),
+		positions: map[string]position{settled: 0}, refused: map[string]string{}, proved: map[string]uint64{},
+		moved: make(chan struct{}, 1), events: events.NewFakeRecorder(10),
 	}
 	tr.journal.serversListed(map[string]tenure{"api-1": {"p1", noon}}, 1)
 	tr.positions[settled] = tr.journal.here()
@@ -172,9 +173,59 @@ func TestAProofTrimsOnlyWithAFreshComparison(t *testing.T) {
 		*s.Witness != (v1alpha1.RecordedWitness{UID: "w", ResourceVersion: "44"}) {
 		t.Errorf("recorded with the proof: %q, %+v", s.ResourceVersion, s.Witness)
 	}
+	if got := recorded(&m.state.Status).Proven; got != (ledger.Proven{Hash: hashOf("v2"), UpTo: 45}) {
+		t.Errorf("proven for good is %+v, want everything up to the baseline", got)
+	}
+	if tr.proved[settled] != 77 || tr.lookAgain.IsZero() {
+		t.Errorf("no look completes the proof: %v, %v", tr.proved, tr.lookAgain)
+	}
 	before := lists.Load()
 	if _, err := tr.settle(t.Context()); err != nil || lists.Load() != before {
 		t.Errorf("%d requests for what is proven already (%v)", lists.Load()-before, err)
+	}
+}
+
+// A proof with weak evidence counts where the installation accepts it, and does not outlast its epoch (I10).
+func TestAProofWithWeakEvidenceDoesNotLast(t *testing.T) {
+	tr, m := settling(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"metadata": {"resourceVersion": "77"}, "items": []}`)
+	})
+	tr.observer.etcds.collections[settled] = widgetsAt
+	m.migration.Status.Epoch.Evidence = "Sampled"
+	if _, err := tr.settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := m.state.Status; s.State != v1alpha1.StoragePhaseMigrated || s.Proven != nil {
+		t.Errorf("the record is %s, and %+v is proven for good", s.State, s.Proven)
+	}
+}
+
+// After a proof, the next look that records more is written at once, and later ones only with the heartbeat.
+func TestALookCompletesAProof(t *testing.T) {
+	tr, m := settling(t, nil)
+	tr.Period = DefaultPeriod
+	proven := recorded(&m.state.Status)
+	proven.Persisted, proven.Heartbeat = []string{hashOf("v2")}, time.Now()
+	look := func(upTo uint64) (writes int) {
+		before := len(m.written)
+		proven.Proven = ledger.Proven{Hash: hashOf("v2"), UpTo: upTo}
+		e := &entryPlan{name: settled, state: m.state.DeepCopy(), resource: &resource{names: []string{settled}, view: view},
+			decision: ledger.Decision{State: proven}}
+		if err := tr.record(t.Context(), e, &observation{}); err != nil {
+			t.Fatal(err)
+		}
+		return len(m.written) - before
+	}
+	for i, step := range []struct {
+		upTo   uint64
+		writes int
+	}{{45, 1}, {46, 0}, {40 + 60, 1}, {101, 0}} {
+		if i == 1 {
+			tr.proved[settled] = 77
+		}
+		if n := look(step.upTo); n != step.writes {
+			t.Errorf("proven up to %d: %d writes, want %d", step.upTo, n, step.writes)
+		}
 	}
 }
 

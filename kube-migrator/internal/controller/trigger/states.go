@@ -113,8 +113,15 @@ func (t *trigger) record(ctx context.Context, e *entryPlan, s *observation) erro
 	if unheld == nil {
 		next.Conditions = withRollback(next.Conditions, e.rolledBack, metav1.Now().Rfc3339Copy())
 	}
-	if err := t.write(ctx, state, next, e.decision.Doubt, t.Period/2); err != nil {
+	young := t.Period / 2
+	if at, ok := t.proved[e.name]; ok && e.decision.State.Proven.UpTo >= at {
+		young = 0
+	}
+	if err := t.write(ctx, state, next, e.decision.Doubt, young); err != nil {
 		return err
+	}
+	if young == 0 {
+		delete(t.proved, e.name)
 	}
 	e.state = state
 	t.positions[e.name] = s.from
@@ -162,6 +169,9 @@ func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, next 
 		return err
 	}
 	t.observer.main.saw(state) // a later read must not return an older one
+	if next.State == v1alpha1.StoragePhaseMigrated && before.State != next.State {
+		t.proved[state.Name], t.lookAgain = number(next.ResourceVersion), time.Now().Add(unseen+soon)
+	}
 	for _, n := range news(&before, &next, doubt) {
 		t.events.Eventf(state, nil, n.kind, n.reason, "Look", "%s", n.message)
 	}
@@ -191,6 +201,8 @@ func (t *trigger) forget(ctx context.Context, e *entryPlan, s *observation) erro
 	}
 	delete(t.positions, e.name)
 	delete(t.observer.etcds.compared, e.name)
+	delete(t.observer.etcds.readings, e.name)
+	delete(t.proved, e.name)
 	delete(t.refused, e.name)
 	return nil
 }

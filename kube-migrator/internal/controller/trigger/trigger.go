@@ -114,7 +114,7 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 	t := &trigger{
 		Options: o, client: m.GetClient(), cache: m.GetCache(), moved: make(chan struct{}, 1),
 		changed:   make(chan struct{}, 1),
-		positions: map[string]position{}, refused: map[string]string{},
+		positions: map[string]position{}, refused: map[string]string{}, proved: map[string]uint64{},
 		events: m.GetEventRecorder("kube-migrator"),
 		asker: asker{client: m.GetClient(), live: m.GetAPIReader(), namespace: o.Namespace,
 			create: o.Bootstrap, pace: o.Pace},
@@ -159,6 +159,10 @@ type trigger struct {
 	positions map[string]position
 	// refused is the last logged reason why a migration proves nothing, by name of the StorageState.
 	refused map[string]string
+	// proved are the positions of collections at which proofs counted, by name of the StorageState, until a look has
+	// recorded that everything up to there is proven. That look begins at lookAgain, which is zero if none is needed.
+	proved    map[string]uint64
+	lookAgain time.Time
 	// recordedUpTo is the position of the journal up to which CRD changes are recorded.
 	recordedUpTo position
 	// uncompared is the last logged error about collections that cannot be read.
