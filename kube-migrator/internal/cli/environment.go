@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -194,4 +195,13 @@ func again(env *environment, command *cobra.Command, arguments ...string) string
 		}
 	})
 	return strings.Join(words, " ")
+}
+
+// clusterID returns the UID of the namespace kube-system: all API servers of a cluster return the same, and no other
+// cluster has it.
+func clusterID(ctx context.Context, client rest.Interface) (string, error) {
+	var namespace metav1.PartialObjectMetadata
+	err := apiserver.Send(ctx, client.Get().AbsPath("/api/v1/namespaces/kube-system").
+		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"), &namespace)
+	return string(namespace.UID), err
 }

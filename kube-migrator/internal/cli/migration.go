@@ -12,12 +12,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/internal/shell"
 	"github.com/kube-migrator/kube-migrator/internal/storedversions"
@@ -49,6 +47,8 @@ type migration struct {
 	countOnly bool
 	// keep leaves status.storedVersions as it is.
 	keep bool
+	// incremental leaves out what is proven: the user has asked for what is needed, and has named no resource.
+	incremental bool
 	// gentle is closed when no further request may be started.
 	gentle <-chan struct{}
 	// reached has the clusters that the members of a fleet migrate; nil without a fleet.
@@ -65,6 +65,7 @@ type migration struct {
 // prepare reads the inventory, which it returns, and selects resources.
 func (m *migration) prepare(ctx context.Context,
 	selection *records.Selection) (*inventory.Inventory, []inventory.Resource, error) {
+	m.incremental = len(selection.Names) == 0 && !selection.Force
 	if err := m.reach(); err != nil {
 		return nil, nil, err
 	}
@@ -145,15 +146,6 @@ func (m *migration) migrating(resource schema.GroupResource) (bool, error) {
 	return checkpoint.In(m.dir, m.cluster, resource.String()).Locked()
 }
 
-// clusterID returns the UID of the namespace kube-system: all API servers of a cluster return the same, and no other
-// cluster has it.
-func clusterID(ctx context.Context, client rest.Interface) (string, error) {
-	var namespace metav1.PartialObjectMetadata
-	err := apiserver.Send(ctx, client.Get().AbsPath("/api/v1/namespaces/kube-system").
-		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"), &namespace)
-	return string(namespace.UID), err
-}
-
 // migrate migrates one resource and reports. The error is the reason for the exit code.
 func (m *migration) migrate(ctx context.Context, r inventory.Resource) (render.Migration, error) {
 	report := render.Migration{Resource: r.GroupResource.String(), StorageVersion: r.Storage()}
@@ -181,7 +173,7 @@ func (m *migration) migrate(ctx context.Context, r inventory.Resource) (render.M
 	if err != nil {
 		return m.fail(report, err)
 	}
-	if options.Resume && record != nil {
+	if m.incremental && record != nil {
 		options.Proven = worker.Proven(record.state.Before())
 	}
 	sweep, err := migrate.New(m.restConfig, r.Target(), servers, options)

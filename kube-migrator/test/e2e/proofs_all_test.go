@@ -83,8 +83,29 @@ func TestMigrateByHandRecordsItsProof(t *testing.T) {
 	if s := c.state(widgetsName); !persistedOnly("v2")(s) {
 		t.Errorf("state is %+v", s.Status)
 	}
-	if s := c.looked(widgetsName); !persistedOnly("v2")(s) {
+	s := c.looked(widgetsName)
+	if !persistedOnly("v2")(s) || s.Status.Proven == nil {
 		t.Errorf("after other looks the state is %+v", s.Status)
+	}
+
+	var list struct {
+		Metadata struct{ ResourceVersion string }
+	}
+	decode(t, do(t, cluster, http.MethodGet, "/apis/"+v2+"/widgets?limit=1", nil), &list)
+	do(t, cluster, http.MethodPatch, states+"/"+widgetsName+"/status", map[string]any{"status": map[string]any{
+		"persistedStorageVersionHashes": []string{v1alpha1.Unknown}, "conditions": []any{},
+		"proven": map[string]any{"resourceVersion": list.Metadata.ResourceVersion}}})
+	for _, test := range []struct {
+		selection []string
+		patches   int
+	}{{[]string{"--include=" + widgetsName}, 0}, {[]string{"--include=" + widgetsName, "--force"}, n}, {[]string{"widgets"}, n}} {
+		user, proxy := throughProxy(t, cluster)
+		if got := user.migrate(0, test.selection...); got.Result.Counts.Current != n {
+			t.Errorf("%v: %+v", test.selection, got.Result.Counts)
+		}
+		if sent := len(patches(proxy)); sent != test.patches {
+			t.Errorf("%v: %d patches, want %d", test.selection, sent, test.patches)
+		}
 	}
 }
 
