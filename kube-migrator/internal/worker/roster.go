@@ -34,7 +34,7 @@ type Task struct {
 	Attempt    int64     `json:"attempt"`
 	// ConfigMap is the name of the run's checkpoint, in the namespace of the roster.
 	ConfigMap string `json:"configMap"`
-	// Resource is the plural name of the resource that the run rewrites.
+	// Resource is the full name of the resource that the run rewrites.
 	Resource string `json:"resource"`
 	// StartResourceVersion is that of the run: everything that the run relies on is newer.
 	StartResourceVersion string `json:"startResourceVersion,omitempty"`

@@ -123,6 +123,25 @@ func TestWhoseTurnComesFirst(t *testing.T) {
 	}
 }
 
+// Two groups may serve the same objects under one plural name only if both are groups of Kubernetes.
+func TestWhichResourcesMayShareWhatTheyStore(t *testing.T) {
+	for _, test := range []struct {
+		a, b string
+		want bool
+	}{
+		{"widgets.demo.example.com", "widgets.demo.example.com", true},
+		{"widgets.demo.example.com", "widgets.other.example.com", false},
+		{"events", "events.events.k8s.io", true},
+		{"ingresses.extensions", "ingresses.networking.k8s.io", true},
+		{"events", "events.example.com", false},
+		{"events", "pods", false},
+	} {
+		if mayShare(test.a, test.b) != test.want || mayShare(test.b, test.a) != test.want {
+			t.Errorf("%s and %s: want %t", test.a, test.b, test.want)
+		}
+	}
+}
+
 // What a migration that waits says is written into its status: it says the same, whichever run has the only turn.
 func TestWhatAWaitingMigrationSaysDoesNotChangeWithTheRunThatHasTheTurn(t *testing.T) {
 	m, r := another("widgets", func(*run) {})

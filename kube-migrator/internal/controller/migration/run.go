@@ -12,6 +12,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
@@ -151,7 +152,7 @@ func newRun(m *v1alpha1.StorageVersionMigration, generation, attempt int64) run 
 	return run{
 		name:      fmt.Sprintf("migrate-%.8s-%d-%d", m.UID, generation, attempt),
 		migration: m.Name, uid: m.UID, generation: generation, attempt: attempt,
-		resource: m.Spec.Resource.Resource,
+		resource: schema.GroupResource{Group: m.Spec.Resource.Group, Resource: m.Spec.Resource.Resource}.String(),
 	}
 }
 

@@ -7,9 +7,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
@@ -32,8 +34,7 @@ type refusal struct {
 
 // refuse returns why the run may not start now, or nil if it may.
 //
-// Two groups can serve the same stored objects under one plural name (events), so runs with equal plural names are
-// never at work at the same time. For groups that share nothing this costs a little time.
+// Runs on resources that may be the same stored objects are never at work at the same time; see mayShare.
 func (t turns) refuse(r run) *refusal {
 	var others, same int
 	for _, w := range t.working {
@@ -47,7 +48,7 @@ func (t turns) refuse(r run) *refusal {
 		if w.superseded || w.ending { // one pace in the cluster: the next worker starts when it has stopped
 			return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, "Waiting for the present worker to stop"}
 		}
-		if w.resource == r.resource {
+		if mayShare(w.resource, r.resource) {
 			same++
 		}
 		others++
@@ -60,7 +61,7 @@ func (t turns) refuse(r run) *refusal {
 		return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued,
 			"Waiting for another run on " + r.resource + " to end"}
 	}
-	if name := t.inTree.working[r.resource]; name != "" {
+	if name := t.inTree.working[schema.ParseGroupResource(r.resource).Resource]; name != "" {
 		return blocked("Waiting for the in-tree migration " + name +
 			" (storageversionmigrations.storagemigration.k8s.io) to end")
 	}
@@ -68,6 +69,16 @@ func (t turns) refuse(r run) *refusal {
 		return blocked("Cannot determine whether the in-tree migrator is at work: " + t.inTree.problem)
 	}
 	return nil
+}
+
+// mayShare reports whether two resources may be the same stored objects, as events of the core group and of events.k8s.io
+// are: groups of Kubernetes itself, which have no dot or end in .k8s.io, may serve them under one plural name. No other
+// groups share what they store.
+func mayShare(a, b string) bool {
+	one, other := schema.ParseGroupResource(a), schema.ParseGroupResource(b)
+	ofKubernetes := func(group string) bool { return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io") }
+	return one.Resource == other.Resource &&
+		(one.Group == other.Group || ofKubernetes(one.Group) && ofKubernetes(other.Group))
 }
 
 func blocked(message string) *refusal {
