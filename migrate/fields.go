@@ -44,17 +44,22 @@ func (s *Sweep) isCustom() bool {
 // follow prepares a pass over a custom resource in an epoch: the schemas of the epoch's CRD decide which objects would
 // lose fields (I3).
 //
-// The API servers have known that CRD for the settle time. If it changes, the epoch is over within lookInterval, and
-// with it the pass; requests that are sent in between are pruned by a schema that this pass has not seen.
+// A generation has one spec, so the CRD of the preflight will do. The API servers have known it for the settle time. If it
+// changes, the epoch is over within lookInterval, and with it the pass; requests that are sent in between are pruned by a
+// schema that this pass has not seen.
 func (s *Sweep) follow(ctx context.Context, epoch Epoch) error {
 	if !s.isCustom() {
 		return nil
 	}
 	starting, release := s.untilStopped(ctx)
 	defer release()
-	d, err := s.readCRD(starting, new(json.RawMessage))
-	if err != nil {
-		return err
+	d := s.custom
+	s.custom = nil // it may be large
+	if d == nil || d.UID != epoch.CRDUID || d.Generation != epoch.CRDGeneration {
+		var err error
+		if d, err = s.readCRD(starting, new(json.RawMessage)); err != nil {
+			return err
+		}
 	}
 	if epoch.CRDUID != "" && (d.UID != epoch.CRDUID || d.Generation != epoch.CRDGeneration) {
 		return fmt.Errorf("%w: the CustomResourceDefinition was changed (generation %d, now %d)", errEpochOver,

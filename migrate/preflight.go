@@ -162,6 +162,7 @@ func (s *Sweep) established(starting untilStop) (converted []string, err error) 
 			d.Metadata.Name, why)
 	}
 	s.patchAtStorageVersion(pruned)
+	s.custom = pruned
 	for _, v := range d.Spec.Versions {
 		if v.Served && d.ConvertsByWebhook() {
 			converted = append(converted, v.Name)

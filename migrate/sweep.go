@@ -16,6 +16,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 	"github.com/kube-migrator/kube-migrator/internal/storedversions"
 	"github.com/kube-migrator/kube-migrator/internal/waitgroup"
 )
@@ -48,6 +49,7 @@ type Sweep struct {
 	began           time.Time            // the epoch of the pass began no later
 	hasStatus       bool                 // refused objects are rewritten through their status
 	provable        storedversions.Proof // what the pass proves if it is complete
+	custom          *pruning.CRD         // as the preflight read it, until a pass needs it
 	restores        int                  // how often the run saw that etcd had been restored
 	newest          atomic.Uint64        // newest resourceVersion read
 	retried         atomic.Int64

@@ -204,6 +204,9 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 		return nil
 	}
 	c.announce(m, before, next)
+	if d.step == stepConclude && next.State == v1alpha1.PhaseSucceeded && !d.run.active {
+		return c.runs.remove(ctx, d.run) // the status says what it has proven, and no worker writes it any more
+	}
 	return nil
 }
 

@@ -53,6 +53,7 @@ func (t *trigger) pause(ctx context.Context, wait time.Duration) (moved bool) {
 	end := t.unlessAgain(time.Now().Add(wait))
 	timer := time.NewTimer(time.Until(end))
 	defer timer.Stop()
+	var results <-chan time.Time // once results of migrations are due
 	again := time.NewTicker(pausedEvery)
 	defer again.Stop()
 	asked := time.NewTicker(permitEvery)
@@ -79,6 +80,11 @@ func (t *trigger) pause(ctx context.Context, wait time.Duration) (moved bool) {
 				timer.Reset(time.Until(end))
 			}
 		case <-t.changed:
+			if results == nil {
+				results = time.After(gatherResults)
+			}
+		case <-results:
+			results = nil
 			look, err := t.settle(ctx)
 			if err != nil && ctx.Err() == nil {
 				t.Logger.Warn("Could not record the result of a migration; retrying", "error", err)

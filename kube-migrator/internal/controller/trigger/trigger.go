@@ -159,7 +159,7 @@ type trigger struct {
 	positions map[string]position
 	// refused is the last logged reason why a migration proves nothing, by name of the StorageState.
 	refused map[string]string
-	// proved are the positions of collections at which proofs counted, by name of the StorageState, until a look has
+	// proved are the positions of the main etcd at which proofs counted, by name of the StorageState, until a look has
 	// recorded that everything up to there is proven. That look begins at lookAgain, which is zero if none is needed.
 	proved    map[string]uint64
 	lookAgain time.Time
@@ -188,6 +188,9 @@ func (t *trigger) NeedLeaderElection() bool { return true }
 const (
 	// gather is how long to wait for further changes that belong together.
 	gather = 50 * time.Millisecond
+	// gatherResults is the same for migrations that end, whose results are recorded together: all records and all
+	// migrations are read for that.
+	gatherResults = 500 * time.Millisecond
 	// soon is how long to wait after a look that left something open. After the first patient looks the wait doubles
 	// each time.
 	soon    = time.Second
