@@ -103,19 +103,21 @@ func (p Proven) holds(e Epoch) bool {
 	return p.ResourceVersion > 0 && len(p.Servers) > 0 && slices.Equal(p.Servers, e.Servers)
 }
 
-// adopt makes what is proven a good range of the pass. From then on it is kept like the others: as far as a witness
-// shows that etcd was not restored. After a restore nothing is adopted again, and a collection that is older than what is
-// proven shows one (I5).
+// adopt makes what is proven a good range of the pass, in place of those within it. From then on it is kept like the others:
+// as far as a witness shows that etcd was not restored. After a restore nothing is adopted again; a collection with a
+// lower resourceVersion than what is proven shows one (I5).
 func (s *Sweep) adopt(epoch Epoch) {
 	p := s.options.Proven
 	if !p.holds(epoch) || s.wire.target.Origin == Aggregated || s.options.DryRun {
 		return
 	}
 	s.update(func() {
-		known := goodRange{Hash: p.Hash, To: p.ResourceVersion}
-		if s.state.Restored.IsZero() && !s.state.Incomparable && !slices.Contains(s.state.Ranges, known) {
-			s.state.Ranges = addRange(s.state.Ranges, known)
-			s.sawResourceVersion(p.ResourceVersion)
+		if !s.state.Restored.IsZero() || s.state.Incomparable {
+			return
 		}
+		s.state.Ranges = slices.DeleteFunc(s.state.Ranges,
+			func(r goodRange) bool { return r.Hash == p.Hash && r.To <= p.ResourceVersion })
+		s.state.Ranges = addRange(s.state.Ranges, goodRange{Hash: p.Hash, To: p.ResourceVersion})
+		s.sawResourceVersion(p.ResourceVersion)
 	})
 }

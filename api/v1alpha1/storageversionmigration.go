@@ -88,6 +88,8 @@ type GroupVersion struct {
 
 // StorageVersionMigrationSpec is a request. Users set its fields; the
 // controller sets those of its own requests, and groupVersions.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.incrementalGeneration) || self.incrementalGeneration <= self.generation",message="incrementalGeneration is at most generation"
 type StorageVersionMigrationSpec struct {
 	// Resource to migrate. Required, and immutable.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="is immutable; create another StorageVersionMigration for another resource"
@@ -112,10 +114,11 @@ type StorageVersionMigrationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="can only be raised"
 	Generation int64 `json:"generation,omitempty"`
 	// IncrementalGeneration is the generation whose run leaves out the objects that
-	// the StorageState of the resource shows as proven (status.proven). The
-	// controller sets it when it requests a run itself. A run of any other
-	// generation, such as one that a user requests after an encryption key was
-	// rotated, rewrites every object. Default: 0, which no run has.
+	// the StorageState of the resource shows as proven (status.proven), unless no
+	// run has succeeded before. The controller sets it when it requests a run
+	// itself. A run of any other generation, such as one that a user requests
+	// after an encryption key was rotated, rewrites every object. At most
+	// generation. Default: 0, which no run has.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	IncrementalGeneration int64 `json:"incrementalGeneration,omitempty"`

@@ -19,7 +19,11 @@ type doubt struct {
 // soundDoubts returns all doubts. They overlap on purpose, so that an event that one of them cannot see is seen by
 // another one. Those without a mutant in the test fire only together with others.
 func soundDoubts() []doubt {
-	return append(restoreDoubts(), []doubt{
+	return []doubt{
+		{"restored", restored},
+		{"collection restored", collectionRestored},
+		{"witness restored", witnessRestored},
+		{"revision bumped", bumped},
 		{"created again", recreated},
 		{"generations missed", generationsMissed},
 		{"came without an answer", cameSilent},
@@ -29,16 +33,6 @@ func soundDoubts() []doubt {
 		{"replaced unseen", replacedUnseen},
 		{"no one watched", unwatched},
 		{"more can be decoded", moreDecodable},
-	}...)
-}
-
-// restoreDoubts returns the doubts that say that an etcd was restored from a backup.
-func restoreDoubts() []doubt {
-	return []doubt{
-		{"restored", restored},
-		{"collection restored", collectionRestored},
-		{"witness restored", witnessRestored},
-		{"revision bumped", bumped},
 	}
 }
 
@@ -53,7 +47,7 @@ func restored(_ State, l Look) string {
 
 // collectionRestored fires if the etcd that holds the resource has a lower revision than before.
 func collectionRestored(s State, l Look) string {
-	if lesser(l.Collection.ResourceVersion, max(s.Collection.ResourceVersion, l.Reached)) {
+	if lesser(l.Collection.ResourceVersion, s.Collection.ResourceVersion) {
 		return wentBack
 	}
 	return ""

@@ -61,7 +61,7 @@ func (w *world) sweep(r *run) {
 
 // takeProven tells a run what is recorded as proven.
 func (w *world) takeProven(r *run) {
-	if w.record.Epoch == nil || w.kind == aggregated {
+	if w.record.Epoch == nil {
 		return
 	}
 	r.proven = w.record.Proven
@@ -84,9 +84,6 @@ func (w *world) sweepOne(r *run) {
 		current = current || o.rv > good[0] && o.rv <= good[1]
 	}
 	if o.exists && !current {
-		if w.waits() {
-			return
-		}
 		if by := w.someone(w.now); by >= 0 {
 			w.put(r.next, by)
 		} else {

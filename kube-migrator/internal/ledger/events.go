@@ -176,7 +176,7 @@ func (r rules) finished(s State, proofs []Proof, c Collection) Decision {
 		}
 		if why == "" {
 			s.Persisted, s.OnlyDecodable = []string{s.Epoch.Hash}, false
-			if p.Lasts {
+			if p.Observed && c.Shared {
 				s.Proven = s.Proven.and(Proven{Hash: s.Epoch.Hash, UpTo: p.Baseline})
 			}
 			if c.ResourceVersion != 0 {

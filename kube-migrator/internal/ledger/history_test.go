@@ -33,7 +33,7 @@ func (w *world) calmDown() {
 			w.kill(i, true)
 		}
 	}
-	w.procs[last].isolated, w.unreadable = false, false
+	w.procs[last].isolated = false
 	if !w.up {
 		w.lose()
 		w.up = true

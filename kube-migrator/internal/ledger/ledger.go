@@ -36,14 +36,14 @@
 // as equal, and so do the epochs of a CRD's generation 3 while one server lags behind. Only a run that starts later has
 // seen everything. So the start of a run, and not its epoch alone, decides what the run proves.
 //
-// Why I10 holds: a run that counts as a proof has rewritten every object that was not newer than its baseline, or knew
-// from I10 itself that it need not; what it rewrote is newer than the baseline. So it proves I10 up to the baseline. From
-// then on, as long as Persisted is the one hash, I1 says that everything which was written before a look began is in that
-// version. Reached is a position that the collection had passed before the look began, and so long before that even a
-// process without a fresh Lease, which the look may not have seen, had written by then what it could write unseen. If
-// etcd is restored together with the State, both go back to a moment at which I10 held. If the resource has an etcd of
-// its own, a comparison of the collection shows the restore; see lasting. A run uses Proven only in an epoch of the same
-// processes as the recorded look: they have been running since before that comparison, so no etcd was restored since.
+// Why I10 holds: a run that counts as a proof rewrote every object that was not newer than its baseline, found that it
+// was current, or knew from I10 that it need not ask; what it rewrote is newer than the baseline. So it proves I10 up to
+// the baseline. From then on, as long as Persisted is the one hash, I1 says that everything which was written before a
+// look began is in that version. Reached is a position that etcd had passed before the look began, and so long before
+// that even a process without a fresh Lease, which the look may not have seen, had ended what it could write unseen.
+// Proven is kept only for resources in the etcd of the States: if that is restored, both go back to a moment at which I10
+// held. A run relies on Proven only in an epoch of the same processes as the recorded look, so that etcd was not restored
+// between the two; API servers are restarted after a restore.
 //
 // A moment is a resourceVersion of the etcd that holds StorageStates and StorageVersionMigrations. It orders the
 // reading of a record and the start of a run across processes, so it does not matter who requested a run, or whether a
@@ -71,9 +71,8 @@
 //     controller that was running all the time sees more (Look.Restored).
 //   - A resource may have an etcd of its own, which is restored while the State stays as it is. Its collection then has
 //     a lower resourceVersion, or one that leapt (a bumped revision), or an older witness. One case goes unnoticed:
-//     before the first look after the restart of its API servers that can read the collection, the etcd has caught up
-//     with the record, and the witness is gone or was not written between the backup and the record. Only an audit of
-//     etcd finds that.
+//     before the first look after the restart of its API servers, the etcd has caught up with the record, and the
+//     witness is gone or was not written between the backup and the record. Only an audit of etcd finds that.
 //   - Processes behind an APIService are listed in its EndpointSlices and are not watched: if they are not the same, or
 //     if a slice has changed, that is a doubt. A slice that came and went as a whole leaves no trace. The EndpointSlice
 //     controller adds a slice only for other port numbers, another address family, or more than 100 endpoints. A
@@ -166,6 +165,8 @@ type Collection struct {
 	ResourceVersion uint64
 	// Witness is an object of the collection. It is zero if there is none or none was read.
 	Witness Witness
+	// Shared means that the collection is known to be in the etcd that holds the States. It has no meaning in a State.
+	Shared bool
 }
 
 // Witness is one object at one moment. If the same object has a lower resourceVersion later, etcd was restored, even if
@@ -220,11 +221,11 @@ type Look struct {
 	// Collection has to be read after Own and Others: a proof trims only under a resourceVersion that the run had
 	// reached (see uncompared).
 	Collection Collection
-	// Compared means that the collection was read since the last API server of the resource was started: by this look, or
-	// by an earlier one of this process.
-	Compared bool
-	// Reached is a position that this process read of the collection well before the look began (the time in which a
-	// process may write unseen: 10 seconds, after a suspension). 0 means that it read none.
+	// Shared is that of Collection, as it was read last.
+	Shared bool
+	// Reached is a position of that etcd which this process had read well before the look began: a process may write
+	// unseen for ten seconds, after a suspension. It is not greater than Moment, so etcd was not restored since to an
+	// earlier one. 0 means that there is none.
 	Reached uint64
 	// Revisions means that resourceVersions are revisions of an etcd, like those of kube-apiservers. Aggregated API
 	// servers may count differently.
@@ -303,9 +304,8 @@ type Proof struct {
 	Epoch EpochID
 	// Baseline is the resourceVersion of the collection when the run began to rewrite. 0 means that it is unknown.
 	Baseline uint64
-	// Lasts means that every API server was asked, and not only a shared address: what is proven up to Baseline holds
-	// for good (I10).
-	Lasts bool
+	// Observed means that every API server was asked, and not only a shared address.
+	Observed bool
 }
 
 // Decision says what to do, in the order of its fields.

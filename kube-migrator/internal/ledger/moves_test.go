@@ -155,7 +155,6 @@ func moves() []move {
 		w.hand = run{active: true, byHand: true, start: w.mainRV, after: w.record.After}
 		w.takeProven(&w.hand)
 	})
-	add("collections cannot be listed", 1, 2, func(w *world, arg int) { w.unreadable = arg == 0 })
 	add("CRD created again", 1, len(hashes), recreateCRD)
 	add("backup", 8, 1, func(w *world, _ int) { w.backup, w.hasBackup = w.stored, true })
 	add("restore", 3, 5, (*world).restore)
@@ -293,12 +292,11 @@ func (w *world) restore(how int) {
 		}
 	}
 	w.run, w.lookTaken, w.request = run{}, false, 0
-	w.hand.proven, w.hand.nranges = Proven{}, 0 // its witnesses are gone
+	w.hand.nranges = 0 // its witnesses are gone
 	now := w.etcd
 	if own {
-		w.etcd, w.restoredAt, w.lostRV = w.backup.etcd, w.now, now.rv
+		w.etcd, w.restoredAt = w.backup.etcd, w.now
 		w.uid = now.uid // UIDs do not come back
-		w.unreadable = w.unreadable && how == ownBack
 		switch how {
 		case ownBumped:
 			w.rv += bump

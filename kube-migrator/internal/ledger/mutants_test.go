@@ -124,17 +124,6 @@ var mutants = map[string]func(r *rules){
 			return refusal(s, p)
 		}
 	},
-	"what was proven survives a restored etcd": func(r *rules) {
-		r.lasting = func(s State, l Look) Proven {
-			if !l.Revisions || !l.Compared {
-				return Proven{}
-			}
-			return s.Proven
-		}
-	},
-	"what was proven survives without a comparison": func(r *rules) {
-		r.lasting = func(s State, l Look) Proven { l.Compared = l.Revisions; return lasting(s, l) }
-	},
 	"what is proven rises while another version may be stored": func(r *rules) {
 		r.risen = func(s State, l Look) Proven {
 			if s.Epoch != nil {

@@ -19,15 +19,11 @@ func TestWhatLooksLeaveOfAProof(t *testing.T) {
 		"a doubt":                {look: func(l *Look) { l.Continuous, l.Servers = false, nil }, want: proven("h1", 100)},
 		"another version is stored": {state: func(s *State) { s.Persisted = []string{"h1", "h2"} },
 			want: proven("h1", 100)},
-		"the API servers do not agree":    {look: func(l *Look) { l.Epoch = nil }, want: proven("h1", 100)},
-		"no migration has proven it":      {state: func(s *State) { s.OnlyDecodable = true }, want: proven("h1", 100)},
-		"etcd was restored":               {look: func(l *Look) { l.Restored = true }},
-		"its collection was":              {look: func(l *Look) { l.Collection.ResourceVersion = 199 }},
-		"since this process read it":      {look: func(l *Look) { l.Reached = 201 }},
-		"its witness was":                 {look: func(l *Look) { l.Collection.Witness.ResourceVersion = 89 }},
-		"its revision was bumped":         {look: func(l *Look) { l.Collection.ResourceVersion = 1 << 40 }},
-		"nothing was compared":            {look: func(l *Look) { l.Compared = false }},
-		"revisions are not those of etcd": {look: func(l *Look) { l.Revisions = false }},
+		"the API servers do not agree":     {look: func(l *Look) { l.Epoch = nil }, want: proven("h1", 100)},
+		"no migration has proven it":       {state: func(s *State) { s.OnlyDecodable = true }, want: proven("h1", 100)},
+		"only weaker evidence has":         {state: func(s *State) { s.Proven = Proven{} }},
+		"it was proven of another version": {state: func(s *State) { s.Proven.Hash = "h0" }, want: proven("h0", 100)},
+		"an etcd of its own":               {look: func(l *Look) { l.Shared = false }},
 	} {
 		epoch := EpochID{Hash: "h1", Processes: []string{"p1"}}
 		servers := []Server{{ID: "api-1", Process: "p1", Hash: "h1", Answered: true}}
@@ -35,7 +31,7 @@ func TestWhatLooksLeaveOfAProof(t *testing.T) {
 		s := State{Persisted: []string{"h1"}, Current: "h1", Epoch: &epoch, Servers: servers, Traces: []string{"t"},
 			Collection: at200, After: 1, Proven: proven("h1", 100)}
 		l := Look{Servers: servers, Epoch: &epoch, Traces: []string{"t"}, Continuous: true, Collection: at200,
-			Compared: true, Reached: 150, Revisions: true, Moment: 9}
+			Shared: true, Reached: 150, Revisions: true, Moment: 9}
 		if test.state != nil {
 			test.state(&s)
 		}

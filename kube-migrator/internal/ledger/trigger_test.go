@@ -21,7 +21,7 @@ func (w *world) crdAt(gen int) CRD {
 
 // collection is what a list of one object shows.
 func (w *world) collection() Collection {
-	c := Collection{ResourceVersion: uint64(w.rv)}
+	c := Collection{ResourceVersion: uint64(w.rv), Shared: w.shared()}
 	for _, o := range w.objects {
 		if o.exists && !w.blind {
 			c.Witness = Witness{UID: types.UID(objectUIDs[o.uid%len(objectUIDs)]), ResourceVersion: uint64(o.rv)}
@@ -46,24 +46,30 @@ func (w *world) servers() uint64 {
 // hurry here.
 func (w *world) compare() Collection {
 	due := w.kind == custom || w.kind == aggregated || w.compared != w.servers() || w.now%3 == 0
-	if !due || w.unreadable {
+	if !due {
 		return Collection{}
 	}
+	return w.collection()
+}
+
+// shared reports whether the objects are in the etcd of the record.
+func (w *world) shared() bool { return w.kind == builtIn || w.kind == custom }
+
+// note remembers the position of etcd.
+func (w *world) note() {
 	if w.npositions == len(w.positions) {
 		copy(w.positions[:], w.positions[1:])
 		w.npositions--
 	}
-	w.positions[w.npositions] = position{uint64(w.rv), w.now}
+	w.positions[w.npositions] = position{w.rv, w.now}
 	w.npositions++
-	w.comparedAt = w.now
-	return w.collection()
 }
 
-// reached is the last position that was read long enough before a look.
+// reached is the last position that was read long enough before a look, unless etcd is behind it now.
 func (w *world) reached(began int) (rv uint64) {
 	for _, p := range w.positions[:w.npositions] {
-		if p.at+sweepGrace <= began {
-			rv = p.rv
+		if p.at+sweepGrace <= began && p.rv <= w.rv {
+			rv = uint64(p.rv)
 		}
 	}
 	return rv
@@ -131,7 +137,7 @@ func (w *world) migration() Migration {
 }
 
 func (p proven) proof() Proof {
-	return Proof{Start: uint64(p.start), Epoch: p.epoch.epoch(), Baseline: uint64(p.baseline), Lasts: true}
+	return Proof{Start: uint64(p.start), Epoch: p.epoch.epoch(), Baseline: uint64(p.baseline), Observed: true}
 }
 
 // known is the proof that the ledger is told of; nil: none.
@@ -156,12 +162,12 @@ func (w *world) trigger() {
 		w.takeLook()
 	default:
 		w.look.Own, w.look.Moment = w.migration(), uint64(w.mainRV)
-		begun := int(w.look.Started.Unix() / 60)
-		w.look.Reached = w.reached(begun)
 		if w.look.Collection = w.compare(); w.look.Collection.ResourceVersion != 0 {
 			w.compared = w.servers()
 		}
-		w.look.Compared = w.compared == w.servers()
+		begun := int(w.look.Started.Unix() / 60)
+		w.look.Shared, w.look.Reached = w.shared(), w.reached(begun)
+		w.note()
 		d := w.rules.looked(w.record, w.look)
 		w.write(d.State, begun, w.known())
 		w.request, w.lookTaken, w.lookedInLife, w.sawRestore = d.Request, false, true, false
@@ -202,6 +208,7 @@ func (w *world) finish() {
 	if w.up && w.lookedInLife && !w.lookTaken && !w.disturbed() {
 		m := w.migration()
 		if m.Proof != nil {
+			w.note()
 			w.write(w.rules.finished(w.record, []Proof{*m.Proof}, w.compare()).State, w.begun, w.known())
 		}
 	}
@@ -250,8 +257,7 @@ func (w *world) checkTrim(s State, begun, hash int, proof *proven) {
 // that was suspended, no look knows that began before it renewed its Lease.
 func (w *world) checkTruth() {
 	w.checkProven()
-	if len(w.record.Persisted) == 0 || w.restoredAt >= w.begun || w.restoredAt > w.comparedAt ||
-		slices.Contains(w.record.Persisted, Unknown) {
+	if len(w.record.Persisted) == 0 || w.restoredAt >= w.begun || slices.Contains(w.record.Persisted, Unknown) {
 		return
 	}
 	for i := range w.objects {
@@ -269,11 +275,8 @@ func (w *world) checkTruth() {
 	}
 }
 
-// checkProven is I10. What was restored since the recorded look no one can know.
+// checkProven is I10.
 func (w *world) checkProven() {
-	if w.restoredAt >= w.begun || w.kind == aggregated {
-		return
-	}
 	for i, o := range w.objects {
 		if proven := w.record.Proven; o.exists && uint64(o.rv) <= proven.UpTo && hashes[o.hash] != proven.Hash {
 			w.broken = fmt.Sprintf("I10: object %d is stored in %s at %d, and %s is proven up to %d", i, hashes[o.hash], o.rv,

@@ -125,11 +125,8 @@ type stored struct {
 	hasProof   bool
 }
 
-// position is one that the trigger has read of the collection.
-type position struct {
-	rv uint64
-	at int
-}
+// position is one of etcd that the trigger has read.
+type position struct{ rv, at int }
 
 // sighted is something that the trigger's watch has seen.
 type sighted struct{ what, at int }
@@ -159,7 +156,6 @@ type world struct {
 	compared     uint64 // the servers when the collection was read last
 	positions    [8]position
 	npositions   int
-	unreadable   bool // collections cannot be listed
 	lookedInLife bool
 	look         Look
 	lookTaken    bool
@@ -172,8 +168,6 @@ type world struct {
 	lastWrite  [len(hashes)]int
 	lastWriter [len(hashes)]int
 	restoredAt int // when the resource's own etcd was set back and the record was not
-	comparedAt int // when the collection was read last
-	lostRV     int // of the resource's own etcd, before it was set back
 	trims      int
 	doubts     int
 	broken     string
@@ -206,8 +200,11 @@ func (w *world) begin(r rules, t tale) {
 	l := w.look
 	l.Collection = w.collection()
 	w.record.Servers, w.record.Traces, w.record.CRD, w.record.Epoch = l.Servers, l.Traces, l.CRD, l.Epoch
+	if w.shared() {
+		w.record.Proven = Proven{Hash: hashes[1], UpTo: uint64(w.rv)}
+	}
 	w.record.Current, w.record.Heartbeat, w.record.Collection = hashes[1], l.Started, l.Collection
-	w.begun, w.lookTaken, w.lookedInLife, w.comparedAt = w.now, false, true, w.now
+	w.begun, w.lookTaken, w.lookedInLife = w.now, false, true
 }
 
 // Servers.
@@ -226,14 +223,7 @@ func (w *world) showing(p *proc) int {
 	return p.hash
 }
 
-// waits reports whether a write would make an etcd that was restored catch up. Before the first comparison it must not:
-// see the package comment.
-func (w *world) waits() bool { return w.restoredAt > w.comparedAt && w.rv+1 >= w.lostRV }
-
 func (w *world) put(i, by int) {
-	if w.waits() {
-		return
-	}
 	p := &w.procs[by]
 	if w.kind == aggregated {
 		w.appear(by) // no one asks it before it is an endpoint

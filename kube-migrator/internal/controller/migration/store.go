@@ -130,10 +130,11 @@ func (s store) createCheckpoint(ctx context.Context, m *v1alpha1.StorageVersionM
 	return nil
 }
 
-// proven returns what a run of the present generation need not rewrite: nothing, unless the trigger requested it. The
-// StorageState is read from the API server: after a restore of etcd a cache may still hold what is no longer true (I10).
+// proven returns what a run of the present generation need not rewrite: nothing, unless the trigger requested it. A
+// manifest that was copied and applied again may say so too, but has no status. The StorageState is read from the API
+// server: after a restore of etcd a cache may still hold what is no longer true (I10).
 func (s store) proven(ctx context.Context, m *v1alpha1.StorageVersionMigration) (migrate.Proven, error) {
-	if m.Spec.IncrementalGeneration != m.Spec.Generation {
+	if m.Spec.IncrementalGeneration != m.Spec.Generation || m.Status.CompletedGeneration == 0 {
 		return migrate.Proven{}, nil
 	}
 	name := schema.GroupResource{Group: m.Spec.Resource.Group, Resource: m.Spec.Resource.Resource}.String()

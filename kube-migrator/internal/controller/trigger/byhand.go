@@ -73,7 +73,7 @@ func (h *ByHand) Record(ctx context.Context, epoch migrate.Epoch, baseline uint6
 	proof := ledger.Proof{
 		Epoch: ledger.EpochID{Hash: epoch.Hash, Processes: epoch.Servers, UID: epoch.CRDUID,
 			Generation: epoch.CRDGeneration},
-		Baseline: baseline, Lasts: epoch.Evidence >= migrate.Observed,
+		Baseline: baseline, Observed: epoch.Evidence >= migrate.Observed,
 	}
 	const attempts = 5
 	var err error
@@ -132,17 +132,11 @@ func (h *ByHand) collection(ctx context.Context) (ledger.Collection, error) {
 	name := h.resource.GroupResource.String()
 	at := collectionOf(&resource{view: agreement.Verdict{Origin: h.resource.Origin}, entry: &h.resource}, "default")
 	c := comparer{rest: h.client, collections: map[string]collection{name: at}}
-	main := ledger.Collection{}
-	if at.main {
-		path, err := apipath.Collection(v1alpha1.SchemeGroupVersion.WithResource("storagestates"), "")
-		if err != nil {
-			return main, err
-		}
-		if main, err = c.list(ctx, path, ""); err != nil {
-			return main, fmt.Errorf("list StorageStates: %w", err)
-		}
+	main, err := c.mainPosition(ctx)
+	if err != nil && at.main {
+		return ledger.Collection{}, err
 	}
-	found, err := c.read(ctx, []string{name}, main.ResourceVersion)
+	found, err := c.read(ctx, []string{name}, main)
 	return found[name], err
 }
 

@@ -68,8 +68,10 @@ type comparer struct {
 	closed sync.Map
 	// turn is the name after which the next look continues.
 	turn string
-	// readings are the positions that were read lately, by name of the StorageState, or "" for the main etcd.
-	readings map[string][]reading
+	// shared says which resources have been seen to be in the main etcd, by name of the StorageState; see share.
+	shared map[string]bool
+	// positions are those of the main etcd that were read lately.
+	positions []reading
 }
 
 // reading is a position, and when it had been read.
@@ -81,30 +83,53 @@ type reading struct {
 // unseen is longer than a process may write without a Lease that a look sees: 10 seconds, after a suspension.
 const unseen = 30 * time.Second
 
-// note remembers a position that was read by now, and forgets those that no later look needs.
-func (c *comparer) note(name string, version uint64, now time.Time) {
-	list := append(c.readings[name], reading{version, now})
-	for len(list) > 1 && now.Sub(list[1].at) >= unseen {
-		list = list[1:]
+// note remembers a position of the main etcd that was read by now, and forgets those that no later look needs.
+func (c *comparer) note(version uint64, now time.Time) {
+	c.positions = append(c.positions, reading{version, now})
+	for len(c.positions) > 1 && now.Sub(c.positions[1].at) >= unseen {
+		c.positions = c.positions[1:]
 	}
-	if c.readings == nil {
-		c.readings = map[string][]reading{}
-	}
-	c.readings[name] = list
 }
 
-// reached returns a position of a collection that had been read long enough before a look began for ledger.Look.Reached,
-// or 0.
-func (c *comparer) reached(name string, began time.Time) (version uint64) {
-	if c.collections[name].main {
-		name = ""
+// newest returns the position of the main etcd that was read last, or 0.
+func (c *comparer) newest() uint64 {
+	if len(c.positions) == 0 {
+		return 0
 	}
-	for _, r := range c.readings[name] {
-		if began.Sub(r.at) >= unseen {
+	return c.positions[len(c.positions)-1].version
+}
+
+// reached returns the position of the main etcd for ledger.Look.Reached, or 0: one that had been read long enough before
+// a look began. now is the present position, and watched the one up to which identity Leases are watched.
+func (c *comparer) reached(began time.Time, now, watched uint64) (version uint64) {
+	for _, r := range c.positions {
+		if began.Sub(r.at) >= unseen && r.version <= min(now, watched) {
 			version = r.version
 		}
 	}
 	return version
+}
+
+// share finds out which resources are in the main etcd, from the positions of their collections and those of the main
+// etcd that were read before and after: an etcd of its own counts its own writes. One that was ever elsewhere is not
+// shared, whatever later positions are.
+func (c *comparer) share(found map[string]ledger.Collection, before, after uint64) {
+	if c.shared == nil {
+		c.shared = map[string]bool{}
+	}
+	for name, one := range found {
+		at := c.collections[name]
+		was, known := c.shared[name]
+		switch {
+		case at.main || at.aggregated:
+			one.Shared = at.main
+		case before == 0 || after == 0: // nothing was learnt
+			one.Shared = was
+		default:
+			one.Shared = (was || !known) && one.ResourceVersion >= before && one.ResourceVersion <= after
+		}
+		c.shared[name], found[name] = one.Shared, one
+	}
 }
 
 // collectionOf returns where a resource is listed.
@@ -149,9 +174,6 @@ func (c *comparer) read(ctx context.Context, names []string, main uint64) (map[s
 					problems = append(problems, fmt.Errorf("list one of %s: %w", name, err))
 				} else if one.ResourceVersion != 0 {
 					found[name] = one
-					if !at.main {
-						c.note(name, one.ResourceVersion, time.Now())
-					}
 				}
 				mu.Unlock()
 			}
@@ -162,10 +184,28 @@ func (c *comparer) read(ctx context.Context, names []string, main uint64) (map[s
 	}
 	close(next)
 	wg.Wait()
-	if main != 0 {
-		c.note("", main, time.Now())
+	after := main
+	for name := range found {
+		if main != 0 && !c.collections[name].main {
+			after, _ = c.mainPosition(ctx) // 0 if it cannot be read
+			break
+		}
 	}
+	c.share(found, main, after)
 	return found, errors.Join(problems...)
+}
+
+// mainPosition returns the position of the main etcd.
+func (c *comparer) mainPosition(ctx context.Context) (uint64, error) {
+	path, err := apipath.Collection(v1alpha1.SchemeGroupVersion.WithResource("storagestates"), "")
+	if err != nil {
+		return 0, err
+	}
+	main, err := c.list(ctx, path, "")
+	if err != nil {
+		return 0, fmt.Errorf("list StorageStates: %w", err)
+	}
+	return main.ResourceVersion, nil
 }
 
 // readOne lists one object; or no object, and then without a witness, if the account is forbidden to list, or if the

@@ -50,28 +50,56 @@ func TestACollectionIsComparedWhateverItsFirstObjectIsCalled(t *testing.T) {
 	}
 }
 
-// A look relies only on a position that was read half a minute before it began: by then, every process that
-// wrote before the position is seen.
+// A look relies only on a position that was read half a minute before it began: by then, every process that wrote before
+// the position is seen. Neither the watch of the Leases nor etcd may be behind it.
 func TestAPositionCountsOnceEveryWriterIsSeen(t *testing.T) {
-	c := comparer{collections: map[string]collection{"widgets": {main: true}}}
-	for name, collection := range map[string]string{"pods": "pods", "widgets": ""} {
-		for _, r := range []struct {
-			after   time.Duration
-			version uint64
-		}{{0, 10}, {20 * time.Second, 20}, {40 * time.Second, 40}} {
-			c.note(collection, r.version, noon.Add(r.after))
+	c := comparer{}
+	for _, r := range []reading{{10, noon}, {20, noon.Add(20 * time.Second)}, {40, noon.Add(40 * time.Second)}} {
+		c.note(r.version, r.at)
+	}
+	for _, test := range []struct {
+		after              time.Duration
+		now, watched, want uint64
+	}{
+		{29 * time.Second, 99, 99, 0}, {30 * time.Second, 99, 99, 10}, {49 * time.Second, 99, 99, 10},
+		{50 * time.Second, 99, 99, 20}, {70 * time.Second, 99, 99, 40}, {time.Hour, 99, 99, 40},
+		{time.Hour, 39, 99, 20}, {time.Hour, 99, 39, 20}, {time.Hour, 9, 99, 0},
+	} {
+		if got := c.reached(noon.Add(test.after), test.now, test.watched); got != test.want {
+			t.Errorf("a look after %v, etcd at %d, watched up to %d: has reached %d, want %d", test.after, test.now,
+				test.watched, got, test.want)
 		}
-		for after, want := range map[time.Duration]uint64{29 * time.Second: 0, 30 * time.Second: 10, 49 * time.Second: 10,
-			50 * time.Second: 20, 70 * time.Second: 40, time.Hour: 40} {
-			if got := c.reached(name, noon.Add(after)); got != want {
-				t.Errorf("%s: a look after %v has reached %d, want %d", name, after, got, want)
+	}
+	for i := range 1000 {
+		c.note(uint64(100+i), noon.Add(time.Hour+time.Duration(i)*time.Second))
+	}
+	if n := len(c.positions); n > 32 {
+		t.Errorf("%d positions are kept", n)
+	}
+}
+
+// An etcd of its own counts its own writes.
+func TestWhichResourcesAreInTheMainEtcd(t *testing.T) {
+	c := comparer{collections: map[string]collection{"widgets": {main: true}, "flunders": {aggregated: true}}}
+	for i, step := range []struct {
+		events, before, after uint64
+		want                  bool
+	}{{100, 99, 101, true}, {120, 120, 120, true}, {125, 124, 0, true}, {130, 0, 131, true}, {140, 141, 142, false},
+		{150, 149, 151, false}} {
+		found := map[string]ledger.Collection{"widgets": {ResourceVersion: 1}, "flunders": {ResourceVersion: step.events},
+			"events": {ResourceVersion: step.events}}
+		c.share(found, step.before, step.after)
+		for name, want := range map[string]bool{"widgets": true, "flunders": false, "events": step.want} {
+			if c.shared[name] != want || found[name].Shared != want {
+				t.Errorf("reading %d, %s: shared %t, %+v; want %t", i, name, c.shared[name], found[name], want)
 			}
 		}
-		for i := range 1000 {
-			c.note(collection, uint64(100+i), noon.Add(time.Hour+time.Duration(i)*time.Second))
-		}
-		if n := len(c.readings[collection]); n > 32 {
-			t.Errorf("%d positions are kept", n)
+	}
+	for _, elsewhere := range []uint64{98, 102} {
+		c := comparer{}
+		c.share(map[string]ledger.Collection{"events": {ResourceVersion: elsewhere}}, 99, 101)
+		if c.shared["events"] {
+			t.Errorf("a collection at %d is taken to be between 99 and 101", elsewhere)
 		}
 	}
 }

@@ -41,9 +41,9 @@ type observation struct {
 	// collections were read after the migrations. They are by name of the StorageState; a look does not read all of
 	// them.
 	collections map[string]ledger.Collection
-	// reached and compared are those of the ledger's looks, by name of the StorageState.
-	reached  map[string]uint64
-	compared map[string]bool
+	// reached is that of the ledger's looks, and shared are the resources in the main etcd, by name of the StorageState.
+	reached uint64
+	shared  map[string]bool
 	// uncompared is why some of the collections that were due could not be read, or nil.
 	uncompared error
 }
@@ -109,12 +109,9 @@ func (o *observer) look(ctx context.Context) (*observation, error) {
 		o.etcds.collections[name] = at
 	}
 	s.collections, s.uncompared = o.etcds.read(ctx, o.etcds.due(s), found.version)
-	s.reached, s.compared = map[string]uint64{}, map[string]bool{}
-	for name := range s.resources {
-		_, read := s.collections[name]
-		s.reached[name], s.compared[name] = o.etcds.reached(name, s.round.Started),
-			read || o.etcds.compared[name] == s.servers()
-	}
+	s.shared = o.etcds.shared
+	s.reached = o.etcds.reached(s.round.Started, found.version, reached)
+	o.etcds.note(found.version, time.Now())
 	return s, ctx.Err()
 }
 
@@ -270,10 +267,10 @@ func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journ
 	l := ledger.Look{
 		Started: s.round.Started, Traces: s.traces.left, Restored: s.restored, Names: readables(known, &v),
 		Moment: s.moment, Collection: s.collections[r.names[0]], Revisions: v.Origin != migrate.Aggregated,
-		Compared: s.compared[r.names[0]],
+		Shared: s.shared[r.names[0]],
 	}
 	if v.Evidence >= migrate.Observed {
-		l.Reached = s.reached[r.names[0]]
+		l.Reached = s.reached
 	}
 	l.Own, l.Others = migrationsOf(s.migrations.of(r.names), r.names)
 	for _, server := range v.Servers {

@@ -82,7 +82,7 @@ func needed(m *v1alpha1.StorageVersionMigration, intern map[string]string) v1alp
 			DeletionTimestamp: m.DeletionTimestamp},
 		Spec: v1alpha1.StorageVersionMigrationSpec{
 			Resource: m.Spec.Resource, GroupVersions: digested(m.Spec.GroupVersions),
-			Generation: m.Spec.Generation, State: m.Spec.State,
+			Generation: m.Spec.Generation, IncrementalGeneration: m.Spec.IncrementalGeneration, State: m.Spec.State,
 			Priority: m.Spec.Priority, Pace: m.Spec.Pace,
 		},
 		Status: v1alpha1.StorageVersionMigrationStatus{

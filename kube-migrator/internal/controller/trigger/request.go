@@ -94,7 +94,7 @@ func migrationOf(m *v1alpha1.StorageVersionMigration) ledger.Migration {
 	if s.CompletedGeneration > 0 && s.Run.Generation == s.CompletedGeneration && s.Epoch != nil &&
 		s.StorageVersionHash != "" {
 		known.Proof = &ledger.Proof{Start: start, Epoch: epochOf(s.Epoch, s.StorageVersionHash),
-			Baseline: number(s.ResourceVersion), Lasts: lasts(s.Epoch)}
+			Baseline: number(s.ResourceVersion), Observed: isObserved(s.Epoch)}
 	}
 	return known
 }
@@ -109,8 +109,8 @@ func proofsOf(all []v1alpha1.StorageVersionMigration, names []string) (proofs []
 	return proofs
 }
 
-// lasts reports whether the evidence of an epoch is strong enough for a proof that outlasts it: Observed or Declared.
-func lasts(e *v1alpha1.Epoch) bool {
+// isObserved reports whether each API server of an epoch was asked: the evidence is Observed or Declared.
+func isObserved(e *v1alpha1.Epoch) bool {
 	var evidence migrate.Evidence
 	return evidence.UnmarshalText([]byte(e.Evidence)) == nil && evidence >= migrate.Observed
 }
@@ -149,8 +149,7 @@ func (a *asker) ask(
 	if err != nil {
 		return nil, err
 	}
-	m.Spec.Generation, m.Spec.IncrementalGeneration = d.Request, d.Request
-	m.Spec.Reason, m.Spec.Priority = oneLine(d.Reason), priority(r)
+	m.Spec.Generation, m.Spec.Reason, m.Spec.Priority = d.Request, oneLine(d.Reason), priority(r)
 	if err := a.client.Create(ctx, m); err != nil {
 		return nil, fmt.Errorf("create migration %s: %w", m.Name, err)
 	}
@@ -173,9 +172,12 @@ func (a *asker) raise(ctx context.Context, m *v1alpha1.StorageVersionMigration, 
 		{"test", "/metadata/uid", m.UID},
 		{"test", "/spec/generation", m.Spec.Generation},
 		{"replace", "/spec/generation", d.Request},
-		{"add", "/spec/incrementalGeneration", d.Request},
 		{"add", "/spec/reason", oneLine(d.Reason)},
 		{"add", "/spec/priority", priority(r)},
+	}
+	// A run that a user has requested, and that has not succeeded, was to rewrite everything. So is the one in its place.
+	if m.Status.CompletedGeneration == m.Spec.Generation || m.Spec.IncrementalGeneration == m.Spec.Generation {
+		changes = append(changes, change{"add", "/spec/incrementalGeneration", d.Request})
 	}
 	if pace := paceOf(m.Spec.Pace, a.pace); pace != m.Spec.Pace {
 		changes = append(changes, change{"add", "/spec/pace", pace})

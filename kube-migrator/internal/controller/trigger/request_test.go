@@ -5,6 +5,7 @@ package trigger
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -75,12 +76,40 @@ func TestWhatIsAskedForHasTheDefaultBoundsUnlessItHasItsOwn(t *testing.T) {
 		}
 		switch {
 		case test.before == nil && (sent.created == nil || sent.created.Spec.Pace != test.otherwise ||
-			sent.created.Spec.IncrementalGeneration != 2):
+			sent.created.Spec.IncrementalGeneration != 0):
 			t.Errorf("%s: created %+v", name, sent.created)
 		case test.before != nil && (!strings.Contains(sent.patch, test.want) ||
-			!strings.Contains(sent.patch, `{"op":"add","path":"/spec/incrementalGeneration","value":2}`) ||
 			strings.Contains(sent.patch, "pace") != (test.want != unchanged)):
 			t.Errorf("%s: sent %s, want %s", name, sent.patch, test.want)
+		}
+	}
+}
+
+// A run that a user requests rewrites everything, and so does the one that takes its place because of a doubt.
+func TestWhichRunsLeaveOutWhatIsProven(t *testing.T) {
+	r := inventory.Resource{GroupResource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}}
+	for name, test := range map[string]struct {
+		generation, completed, incremental int64
+		want                               bool
+	}{
+		"after a run that succeeded":          {5, 5, 0, true},
+		"in place of a run like this one":     {5, 4, 5, true},
+		"in place of a run that a user wants": {6, 5, 5, false},
+		"in place of the first run":           {1, 0, 0, false},
+	} {
+		m := v1alpha1.StorageVersionMigration{}
+		m.Labels, m.Spec.Generation, m.Spec.IncrementalGeneration = labels(), test.generation, test.incremental
+		m.Spec.Resource.Group, m.Spec.Resource.Resource = r.Group, r.Resource
+		m.Status.CompletedGeneration = test.completed
+		sent := &requested{}
+		a := asker{client: sent, live: sent, create: true}
+		all := migrations{needed(&m, map[string]string{})}
+		if _, err := a.ask(t.Context(), r, all, ledger.Decision{Request: test.generation + 1}, true); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf(`{"op":"add","path":"/spec/incrementalGeneration","value":%d}`, test.generation+1)
+		if strings.Contains(sent.patch, want) != test.want || strings.Contains(sent.patch, "incremental") != test.want {
+			t.Errorf("%s: sent %s, incremental: want %t", name, sent.patch, test.want)
 		}
 	}
 }

@@ -139,6 +139,10 @@ func TestWhatACRDTellsIsRecordedBeforeAProofTrims(t *testing.T) {
 func TestAProofTrimsOnlyWithAFreshComparison(t *testing.T) {
 	var collectionVersion, lists atomic.Int64
 	tr, m := settling(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/storagestates") {
+			fmt.Fprint(w, `{"metadata": {"resourceVersion": "80"}, "items": []}`)
+			return
+		}
 		lists.Add(1)
 		if collectionVersion.Load() == 0 {
 			w.WriteHeader(http.StatusInternalServerError)
@@ -173,10 +177,7 @@ func TestAProofTrimsOnlyWithAFreshComparison(t *testing.T) {
 		*s.Witness != (v1alpha1.RecordedWitness{UID: "w", ResourceVersion: "44"}) {
 		t.Errorf("recorded with the proof: %q, %+v", s.ResourceVersion, s.Witness)
 	}
-	if got := recorded(&m.state.Status).Proven; got != (ledger.Proven{Hash: hashOf("v2"), UpTo: 45}) {
-		t.Errorf("proven for good is %+v, want everything up to the baseline", got)
-	}
-	if tr.proved[settled] != 77 || tr.lookAgain.IsZero() {
+	if tr.proved[settled] != 50 || tr.lookAgain.IsZero() {
 		t.Errorf("no look completes the proof: %v, %v", tr.proved, tr.lookAgain)
 	}
 	before := lists.Load()
@@ -185,18 +186,35 @@ func TestAProofTrimsOnlyWithAFreshComparison(t *testing.T) {
 	}
 }
 
-// A proof with weak evidence counts where the installation accepts it, and does not outlast its epoch (I10).
-func TestAProofWithWeakEvidenceDoesNotLast(t *testing.T) {
-	tr, m := settling(t, func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"metadata": {"resourceVersion": "77"}, "items": []}`)
-	})
-	tr.observer.etcds.collections[settled] = widgetsAt
-	m.migration.Status.Epoch.Evidence = "Sampled"
-	if _, err := tr.settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if s := m.state.Status; s.State != v1alpha1.StoragePhaseMigrated || s.Proven != nil {
-		t.Errorf("the record is %s, and %+v is proven for good", s.State, s.Proven)
+// What a proof proves for good (I10): nothing, if not every API server was asked, or if the resource is not known to be in
+// the etcd of the StorageStates, which is at 50 before.
+func TestWhatLastsOfAProof(t *testing.T) {
+	for name, test := range map[string]struct {
+		evidence string
+		after    int
+		proven   ledger.Proven
+	}{
+		"every API server was asked": {"Observed", 80, ledger.Proven{Hash: hashOf("v2"), UpTo: 45}},
+		"they declare it":            {"Declared", 80, ledger.Proven{Hash: hashOf("v2"), UpTo: 45}},
+		"only an address was asked":  {evidence: "Sampled", after: 80},
+		"an unknown word":            {evidence: "Certain", after: 80},
+		"an etcd of its own":         {evidence: "Observed", after: 76},
+	} {
+		tr, m := settling(t, func(w http.ResponseWriter, r *http.Request) {
+			version := 77
+			if strings.HasSuffix(r.URL.Path, "/storagestates") {
+				version = test.after
+			}
+			fmt.Fprintf(w, `{"metadata": {"resourceVersion": "%d"}, "items": []}`, version)
+		})
+		tr.observer.etcds.collections[settled] = widgetsAt
+		m.migration.Status.Epoch.Evidence = test.evidence
+		if _, err := tr.settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := recorded(&m.state.Status); !got.Migrated() || got.Proven != test.proven {
+			t.Errorf("%s: %v is stored, and proven for good is %+v, want %+v", name, got.Persisted, got.Proven, test.proven)
+		}
 	}
 }
 

@@ -170,7 +170,7 @@ func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, next 
 	}
 	t.observer.main.saw(state) // a later read must not return an older one
 	if next.State == v1alpha1.StoragePhaseMigrated && before.State != next.State {
-		t.proved[state.Name], t.lookAgain = number(next.ResourceVersion), time.Now().Add(unseen+soon)
+		t.proved[state.Name], t.lookAgain = t.observer.etcds.newest(), time.Now().Add(unseen+soon)
 	}
 	for _, n := range news(&before, &next, doubt) {
 		t.events.Eventf(state, nil, n.kind, n.reason, "Look", "%s", n.message)
@@ -201,7 +201,7 @@ func (t *trigger) forget(ctx context.Context, e *entryPlan, s *observation) erro
 	}
 	delete(t.positions, e.name)
 	delete(t.observer.etcds.compared, e.name)
-	delete(t.observer.etcds.readings, e.name)
+	delete(t.observer.etcds.shared, e.name)
 	delete(t.proved, e.name)
 	delete(t.refused, e.name)
 	return nil
@@ -217,6 +217,7 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	t.observer.etcds.note(found.version, time.Now())
 	if found.restored {
 		t.restored = true // the next look records it
 		return true, nil
