@@ -63,8 +63,8 @@ it records the proof in the StorageState of the resource; the report says whethe
 
 RESOURCE is what kubectl accepts: widgets, widgets.demo.example.com, widgets.v2.demo.example.com. Custom resources are
 rewritten at their storage version if it is served, whatever version is named. --all and --include skip a resource if its
-StorageState says that all of it is stored in the current version. No StorageState records a rotated encryption key: add
---force after a rotation.
+StorageState says that all of it is stored in the current version, and objects of which it says so. No StorageState records
+a rotated encryption key: add --force after a rotation.
 
 Up to 16 resources are migrated at the same time; the bounds hold for all of them together. Within the default bounds of
 --max-rate and --max-in-flight, other clients of the API server hardly notice a migration.

@@ -22,8 +22,8 @@
 //   - I2. Persisted shrinks to the one hash of a proof; see refusal. There is one exception, which concerns what can be
 //     rewritten and not what is stored: if no server can decode another version, Unknown gives way to the one hash; see
 //     decodable.
-//   - I10. Every object whose resourceVersion is at most Proven.UpTo is stored in the version of Proven.Hash. No doubt
-//     about later writes changes that, only a restored etcd does.
+//   - I10. Every object whose resourceVersion is at most Proven.UpTo is stored in the version of Proven.Hash, whatever
+//     doubt there is about later writes.
 //   - A State is written before anything that follows from it is requested. A process that dies in between leaves a
 //     State whose After is above the start of every run, and the next look repeats the request.
 //
@@ -118,7 +118,7 @@ type State struct {
 	CRD *CRD
 	// Collection is the resource's collection, as it was read last.
 	Collection Collection
-	// Proven is what no doubt takes back.
+	// Proven is the part of the last proofs that no doubt voids.
 	Proven Proven
 	// After is the moment after which a run must have started for its proof to count: an earlier run may have missed
 	// something. 0 means that the moment was lost, and no run so far proves anything.

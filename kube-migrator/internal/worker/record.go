@@ -113,10 +113,11 @@ type runRecord struct {
 	mu       sync.Mutex
 	object   *corev1.ConfigMap // as last read or written
 	sent     map[digest]bool
-	lost     error            // set once another worker has taken over
-	current  *migrate.Summary // of the checkpoint that was saved last in this process
-	attached func() *Report   // the report that goes along with a checkpoint; nil: the one there is
-	reported time.Time        // when a report was written last
+	lost     error               // set once another worker has taken over
+	current  *migrate.Summary    // of the checkpoint that was saved last in this process
+	attached func() *Report      // the report that goes along with a checkpoint; nil: the one there is
+	complete *migrate.Checkpoint // that goes along with the next report; nil: none
+	reported time.Time           // when a report was written last
 }
 
 type digest [sha256.Size]byte
@@ -259,12 +260,19 @@ const (
 )
 
 // Save implements migrate.Checkpoints. It retries as long as the context allows, because a checkpoint that is not saved
-// ends the sweep.
+// ends the sweep. A complete one is written with the outcome, which follows at once: if the worker dies before, the next
+// one confirms the pass again.
 func (r *runRecord) Save(ctx context.Context, c migrate.Checkpoint) error {
 	r.mu.Lock()
 	attached := r.attached
-	r.current = &c.Summary
+	r.current, r.complete = &c.Summary, nil
+	if c.Summary.Complete {
+		r.complete = &c
+	}
 	r.mu.Unlock()
+	if c.Summary.Complete {
+		return nil
+	}
 	for wait := firstWait; ; wait = min(2*wait, longestWait) {
 		var report *Report
 		if attached != nil {
@@ -299,6 +307,9 @@ func (r *runRecord) put(ctx context.Context, c *migrate.Checkpoint, report *Repo
 	case r.lost != nil:
 		return r.lost
 	}
+	if c == nil {
+		c = r.complete
+	}
 	next := r.object.DeepCopy()
 	if err := fill(next, c, report); err != nil {
 		return err
@@ -312,7 +323,7 @@ func (r *runRecord) put(ctx context.Context, c *migrate.Checkpoint, report *Repo
 	if err != nil {
 		return err
 	}
-	r.object, r.sent = next, map[digest]bool{sum: true}
+	r.object, r.sent, r.complete = next, map[digest]bool{sum: true}, nil
 	if report != nil {
 		r.reported = time.Now()
 	}

@@ -54,7 +54,7 @@ func installed() Scenario {
 			}
 			for _, of := range []string{contestant.OursInstalled, contestant.OursByHand} {
 				b.Report.Compare(report.Rule{Name: of + ": objects/s to the fastest peer's", Figure: report.ObjectsPerSecond,
-					Of: of, Others: []string{contestant.InTree, contestant.External}, Target: 5})
+					Of: of, Others: []string{contestant.InTree, contestant.External}, Target: 2})
 			}
 			b.Report.PlotBars("S3-time", name+", request to completion", "seconds", report.WholeRunSeconds)
 			return nil
