@@ -78,7 +78,7 @@ func (s *Sweep) explainList(err error) error {
 	case classify(err) == missing:
 		return fmt.Errorf("%w: %s", ErrResourceGone, name)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w: list %s: %w", ErrForbidden, name, err)
+		return fmt.Errorf("%w: cannot list %s at the cluster scope: %w", ErrForbidden, name, err)
 	case strings.Contains(err.Error(), conversionWebhook), isPermanent(err):
 		return s.notReady(err)
 	}

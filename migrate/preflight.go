@@ -27,7 +27,7 @@ func (s *Sweep) preflight(ctx context.Context) error {
 	s.enter(Preparing)
 	starting, cancel := s.untilStopped(ctx)
 	defer cancel()
-	for _, verb := range []string{"get", "patch"} { // list is tried
+	for _, verb := range []string{"get", "patch"} { // the first list shows whether that is permitted
 		if err := s.permitted(starting, verb, ""); err != nil {
 			return err
 		}

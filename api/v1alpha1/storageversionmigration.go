@@ -117,7 +117,8 @@ type StorageVersionMigrationSpec struct {
 	// the StorageState of the resource shows as proven (status.proven), unless no
 	// run has succeeded before. The controller sets it when it requests a run
 	// itself. A run of any other generation, such as one that a user requests
-	// after an encryption key was rotated, rewrites every object. At most
+	// after an encryption key was rotated, rewrites every object; set 0 along with
+	// generation if the controller may raise generation at the same moment. At most
 	// generation. Default: 0, which no run has.
 	// +optional
 	// +kubebuilder:validation:Minimum=0

@@ -101,7 +101,7 @@ func (w *world) endPass(r *run, e epochKey, disagree bool) {
 		r.nranges++
 	}
 	if r.sweeping && r.knows() && r.nranges < len(r.ranges) {
-		r.ranges[r.nranges] = [2]int{0, int(r.proven.UpTo)} //nolint:gosec // a revision of the model
+		r.ranges[r.nranges] = [2]int{0, int(r.proven.UpTo)}
 		r.nranges++
 	}
 	if !disagree && r.known && e.hash != r.epoch.hash {

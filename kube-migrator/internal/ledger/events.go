@@ -178,6 +178,8 @@ func (r rules) finished(s State, proofs []Proof, c Collection) Decision {
 			s.Persisted, s.OnlyDecodable = []string{s.Epoch.Hash}, false
 			if p.Observed && c.Shared {
 				s.Proven = s.Proven.and(Proven{Hash: s.Epoch.Hash, UpTo: p.Baseline})
+			} else {
+				s.Proven = Proven{} // it must not rise over what this proof found with weaker evidence
 			}
 			if c.ResourceVersion != 0 {
 				s.Collection = c

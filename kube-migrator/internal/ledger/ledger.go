@@ -221,8 +221,9 @@ type Look struct {
 	// Collection has to be read after Own and Others: a proof trims only under a resourceVersion that the run had
 	// reached (see uncompared).
 	Collection Collection
-	// Shared is that of Collection, as it was read last.
-	Shared bool
+	// Shared is that of Collection, as it was read last, and Elsewhere means that the collection is known to be in
+	// another etcd. Neither means that this process has not read it.
+	Shared, Elsewhere bool
 	// Reached is a position of that etcd which this process had read well before the look began: a process may write
 	// unseen for ten seconds, after a suspension. It is not greater than Moment, so etcd was not restored since to an
 	// earlier one. 0 means that there is none.

@@ -21,9 +21,10 @@ func (p Proven) and(next Proven) Proven {
 }
 
 // lasting returns what is still proven after a look. An etcd of its own can be restored while the State stays as it is,
-// and can have caught up before a look finds out.
+// and can have caught up before a look finds out. A collection that is older than the State, in one etcd, was copied
+// without its resourceVersions, or the State was written back from elsewhere.
 func lasting(s State, l Look) Proven {
-	if !l.Shared {
+	if l.Elsewhere || backwards(s.Collection, l.Collection) || lesser(l.Collection.ResourceVersion, s.Proven.UpTo) {
 		return Proven{}
 	}
 	return s.Proven

@@ -23,7 +23,12 @@ func TestWhatLooksLeaveOfAProof(t *testing.T) {
 		"no migration has proven it":       {state: func(s *State) { s.OnlyDecodable = true }, want: proven("h1", 100)},
 		"only weaker evidence has":         {state: func(s *State) { s.Proven = Proven{} }},
 		"it was proven of another version": {state: func(s *State) { s.Proven.Hash = "h0" }, want: proven("h0", 100)},
-		"an etcd of its own":               {look: func(l *Look) { l.Shared = false }},
+		"an etcd of its own":               {look: func(l *Look) { l.Shared, l.Elsewhere = false, true }},
+		"its etcd was not looked at":       {look: func(l *Look) { l.Shared = false }, want: proven("h1", 100)},
+		"its collection is older":          {look: func(l *Look) { l.Collection.ResourceVersion = 199 }},
+		"its witness is older":             {look: func(l *Look) { l.Collection.Witness.ResourceVersion = 89 }},
+		"its collection is older than what is proven": {look: func(l *Look) { l.Collection.ResourceVersion = 99 },
+			state: func(s *State) { s.Collection = Collection{} }},
 	} {
 		epoch := EpochID{Hash: "h1", Processes: []string{"p1"}}
 		servers := []Server{{ID: "api-1", Process: "p1", Hash: "h1", Answered: true}}
@@ -40,6 +45,27 @@ func TestWhatLooksLeaveOfAProof(t *testing.T) {
 		}
 		if got := Looked(s, l).State.Proven; got != test.want {
 			t.Errorf("%s: proven is %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
+// A proof with weaker evidence trims, and leaves nothing from which later looks could rise over what it has missed.
+func TestWhatAProofWithWeakerEvidenceLeaves(t *testing.T) {
+	epoch := EpochID{Hash: "h1", Processes: []string{"p1"}}
+	s := State{Persisted: []string{"h1", Unknown}, Current: "h1", Epoch: &epoch, After: 1, Proven: Proven{Hash: "h1", UpTo: 100}}
+	at200 := Collection{ResourceVersion: 200, Shared: true}
+	for name, test := range map[string]struct {
+		observed, shared bool
+		want             Proven
+	}{
+		"every API server was asked": {true, true, Proven{Hash: "h1", UpTo: 150}},
+		"only an address was asked":  {false, true, Proven{}},
+		"an etcd of its own":         {true, false, Proven{}},
+	} {
+		at200.Shared = test.shared
+		d := Finished(s, []Proof{{Start: 2, Epoch: epoch, Baseline: 150, Observed: test.observed}}, at200)
+		if !d.State.Migrated() || d.State.Proven != test.want {
+			t.Errorf("%s: %v, proven %+v, want %+v", name, d.State.Persisted, d.State.Proven, test.want)
 		}
 	}
 }

@@ -166,7 +166,7 @@ func (w *world) trigger() {
 			w.compared = w.servers()
 		}
 		begun := int(w.look.Started.Unix() / 60)
-		w.look.Shared, w.look.Reached = w.shared(), w.reached(begun)
+		w.look.Shared, w.look.Elsewhere, w.look.Reached = w.shared(), !w.shared(), w.reached(begun)
 		w.note()
 		d := w.rules.looked(w.record, w.look)
 		w.write(d.State, begun, w.known())

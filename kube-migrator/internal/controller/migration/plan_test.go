@@ -123,7 +123,8 @@ func TestWhoseTurnComesFirst(t *testing.T) {
 	}
 }
 
-// Two groups may serve the same objects under one plural name only if both are groups of Kubernetes.
+// Two groups may serve the same objects under one plural name only if both are groups of Kubernetes. A name may lack its
+// group.
 func TestWhichResourcesMayShareWhatTheyStore(t *testing.T) {
 	for _, test := range []struct {
 		a, b string
@@ -133,7 +134,8 @@ func TestWhichResourcesMayShareWhatTheyStore(t *testing.T) {
 		{"widgets.demo.example.com", "widgets.other.example.com", false},
 		{"events", "events.events.k8s.io", true},
 		{"ingresses.extensions", "ingresses.networking.k8s.io", true},
-		{"events", "events.example.com", false},
+		{"widgets", "widgets.demo.example.com", true},
+		{"events.events.k8s.io", "events.example.com", false},
 		{"events", "pods", false},
 	} {
 		if mayShare(test.a, test.b) != test.want || mayShare(test.b, test.a) != test.want {

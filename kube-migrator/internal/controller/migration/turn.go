@@ -72,13 +72,13 @@ func (t turns) refuse(r run) *refusal {
 }
 
 // mayShare reports whether two resources may be the same stored objects, as events of the core group and of events.k8s.io
-// are: groups of Kubernetes itself, which have no dot or end in .k8s.io, may serve them under one plural name. No other
-// groups share what they store.
+// are: groups of Kubernetes itself, which have no dot or end in .k8s.io, may serve them under one plural name. Custom
+// resources of two groups never are. A name without a group may have lost it: a run of an older version has none.
 func mayShare(a, b string) bool {
 	one, other := schema.ParseGroupResource(a), schema.ParseGroupResource(b)
 	ofKubernetes := func(group string) bool { return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io") }
-	return one.Resource == other.Resource &&
-		(one.Group == other.Group || ofKubernetes(one.Group) && ofKubernetes(other.Group))
+	return one.Resource == other.Resource && (one.Group == other.Group || one.Group == "" || other.Group == "" ||
+		ofKubernetes(one.Group) && ofKubernetes(other.Group))
 }
 
 func blocked(message string) *refusal {

@@ -80,6 +80,9 @@ type reading struct {
 	at      time.Time
 }
 
+// leases is the name of the resource whose watch shows which API servers live.
+const leases = "leases.coordination.k8s.io"
+
 // unseen is longer than a process may write without a Lease that a look sees: 10 seconds, after a suspension.
 const unseen = 30 * time.Second
 

@@ -110,7 +110,9 @@ func (o *observer) look(ctx context.Context) (*observation, error) {
 	}
 	s.collections, s.uncompared = o.etcds.read(ctx, o.etcds.due(s), found.version)
 	s.shared = o.etcds.shared
-	s.reached = o.etcds.reached(s.round.Started, found.version, reached)
+	if shared, known := s.shared[leases]; shared || !known {
+		s.reached = o.etcds.reached(s.round.Started, found.version, reached)
+	}
 	o.etcds.note(found.version, time.Now())
 	return s, ctx.Err()
 }
@@ -267,7 +269,9 @@ func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journ
 	l := ledger.Look{
 		Started: s.round.Started, Traces: s.traces.left, Restored: s.restored, Names: readables(known, &v),
 		Moment: s.moment, Collection: s.collections[r.names[0]], Revisions: v.Origin != migrate.Aggregated,
-		Shared: s.shared[r.names[0]],
+	}
+	if shared, known := s.shared[r.names[0]]; known {
+		l.Shared, l.Elsewhere = shared, !shared
 	}
 	if v.Evidence >= migrate.Observed {
 		l.Reached = s.reached

@@ -114,13 +114,14 @@ func (t *trigger) record(ctx context.Context, e *entryPlan, s *observation) erro
 		next.Conditions = withRollback(next.Conditions, e.rolledBack, metav1.Now().Rfc3339Copy())
 	}
 	young := t.Period / 2
-	if at, ok := t.proved[e.name]; ok && e.decision.State.Proven.UpTo >= at {
+	at, waits := t.proved[e.name]
+	if waits = waits && e.decision.State.Proven.UpTo >= at; waits {
 		young = 0
 	}
 	if err := t.write(ctx, state, next, e.decision.Doubt, young); err != nil {
 		return err
 	}
-	if young == 0 {
+	if waits && t.proved[e.name] == at {
 		delete(t.proved, e.name)
 	}
 	e.state = state
