@@ -113,13 +113,13 @@ type StorageVersionMigrationSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="can only be raised"
 	Generation int64 `json:"generation,omitempty"`
-	// IncrementalGeneration is the generation whose run leaves out the objects that
-	// the StorageState of the resource shows as proven (status.proven), unless no
-	// run has succeeded before. The controller sets it when it requests a run
-	// itself. A run of any other generation, such as one that a user requests
-	// after an encryption key was rotated, rewrites every object; set 0 along with
-	// generation if the controller may raise generation at the same moment. At most
-	// generation. Default: 0, which no run has.
+	// IncrementalGeneration is the generation whose run leaves out the objects
+	// that status.proven of the StorageState covers, unless no run has succeeded
+	// before. The controller sets it when it requests a run itself. A run of any
+	// other generation, such as one that a user requests after an encryption key
+	// was rotated, rewrites every object; set 0 along with generation if the
+	// controller may raise generation at the same moment. At most generation.
+	// Default: 0, which no run has.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	IncrementalGeneration int64 `json:"incrementalGeneration,omitempty"`
