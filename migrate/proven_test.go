@@ -4,7 +4,6 @@
 package migrate
 
 import (
-	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -51,7 +50,7 @@ func TestWhatIsProvenIsNotRewritten(t *testing.T) {
 			if test.origin != "" {
 				s.wire.target.Origin = test.origin
 			}
-			result, err := s.Run(context.Background())
+			result, err := s.Run(t.Context())
 			if err != nil || result.Counts.Done() != 20 || !result.Proven {
 				t.Fatalf("%+v, %v", result, err)
 			}
@@ -77,7 +76,7 @@ func TestWhatIsProvenOutlastsAnEpoch(t *testing.T) {
 				}
 				return now, nil
 			}, Options{Proven: Proven{Hash: lasting.Hash, ResourceVersion: proven, Servers: lasting.Servers}})
-			result, err := s.Run(context.Background())
+			result, err := s.Run(t.Context())
 			if err != nil || result.Restarts != 1 || result.Counts.Done() != 20 {
 				t.Fatalf("%+v, %v", result, err)
 			}

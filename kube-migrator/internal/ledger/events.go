@@ -64,9 +64,8 @@ type rules struct {
 	uncompared func(s State, p Proof, c Collection) string
 	// shown fills in what servers that do not answer now are known to write.
 	shown func(s State, l Look) []Server
-	// lasting returns what is still proven after a look, and risen what more the recorded look proves.
-	lasting func(s State, l Look) Proven
-	risen   func(s State, l Look) Proven
+	// risen returns what is proven after a look that is recorded.
+	risen func(s State, l Look) Proven
 	// overtaken returns why a run by hand counts for nothing, given the records before and after it, or "" if it may
 	// count.
 	overtaken func(before, s State) string
@@ -74,7 +73,7 @@ type rules struct {
 
 func sound() rules {
 	return rules{doubts: soundDoubts(), written: written, join: join, fence: fence, refusal: refusal,
-		uncompared: uncompared, shown: shown, lasting: lasting, risen: risen, overtaken: overtaken}
+		uncompared: uncompared, shown: shown, risen: risen, overtaken: overtaken}
 }
 
 func (r rules) first(l Look) Decision {
@@ -93,7 +92,7 @@ func (r rules) looked(s State, l Look) Decision {
 		return Decision{Forget: true}
 	}
 	l.Servers = r.shown(s, l)
-	s.Proven = r.lasting(s, l)
+	s.Proven = lasting(s, l)
 	var d Decision
 	for _, doubt := range r.doubts {
 		if d.Doubt = doubt.why(s, l); d.Doubt != "" {
