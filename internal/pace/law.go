@@ -24,7 +24,7 @@ const (
 	rateRecovery    = 0.1  // a lowered rate grows by this part of the earlier rate in each second
 	rateForgotten   = 2.0  // a lowered rate ends at this multiple of the earlier rate
 
-	minWindow    = 8                // samples of a window at least
+	minWindow    = 8                // samples of a window at least, once there has been crowding
 	floorSamples = 4                // samples of one kind from which its floor is learned at least
 	floorExpires = 20 * time.Second // after this time, a window with one request in flight measures the floor again
 )
@@ -75,15 +75,28 @@ func (l *law) observe(now, started time.Time, kind Kind, latency time.Duration) 
 		l.decrease(now, crowdedFactor)
 		return
 	}
-	if kind >= kinds || !started.After(l.windowStart) {
+	if kind >= kinds || !started.After(l.windowStart) && !l.doubling() {
 		return // it says nothing, or something about an earlier limit
 	}
 	l.samples[kind]++
 	l.sum[kind] += latency
-	if l.count() < max(minWindow, 2*l.limit) {
+	if l.count() < l.window() {
 		return
 	}
 	l.conclude(now)
+}
+
+// doubling reports whether each window doubles the limit. Such a window counts also the requests that were in flight
+// when it began, so that it takes one round trip and not two: far away from the API server, most of a small migration
+// would pass before the limit is reached. It notices crowding later for that, by one doubling at most.
+func (l *law) doubling() bool { return l.starting && !l.probing }
+
+// window returns the number of samples that a window needs.
+func (l *law) window() int {
+	if l.starting {
+		return max(floorSamples, l.limit)
+	}
+	return max(minWindow, 2*l.limit)
 }
 
 func (l *law) count() (n int) {
