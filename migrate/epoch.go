@@ -18,15 +18,40 @@ import (
 type Evidence int
 
 const (
-	// Sampled means that only a load-balanced address can be reached, and repeated fresh connections to it agreed.
+	// Sampled means that not every API server can be asked, and repeated fresh connections to an address that several
+	// may share agreed.
 	Sampled Evidence = iota + 1
+	// Verified means Sampled, and that a second pass over all objects, a settle time after the last write of the first
+	// one, found each of them stored in the current version. Only a run has this evidence; a look has that of AtOnce.
+	Verified
 	// Observed means that each API server was asked for its own discovery document.
 	Observed
 	// Declared means that the StorageVersion API names every live API server.
 	Declared
 )
 
-var evidenceNames = []string{"None", "Sampled", "Observed", "Declared"}
+var evidenceNames = []string{"None", "Sampled", "Verified", "Observed", "Declared"}
+
+// RiskOfVerified says what a run may have missed whose evidence is Verified.
+const RiskOfVerified = "an API server that could not be asked may still write an older version, for example while the " +
+	"control plane is being upgraded"
+
+// AtOnce returns the evidence that a single look needs for a run to have evidence e.
+func (e Evidence) AtOnce() Evidence {
+	if e == Verified {
+		return Sampled
+	}
+	return e
+}
+
+// Reachable returns the evidence that a run reaches where its looks have evidence e: with a second pass, if that adds to
+// it.
+func (e Evidence) Reachable() Evidence {
+	if e == Sampled {
+		return Verified
+	}
+	return e
+}
 
 // String returns the word that statuses, tables and flags use.
 func (e Evidence) String() string {

@@ -135,7 +135,7 @@ func (s *Sweep) watch(ctx context.Context, epoch Epoch, end context.CancelCauseF
 			return
 		case ctx.Err() != nil: // a look that was cancelled shows nothing
 			return
-		case err == nil && evidence >= min(epoch.Evidence, Observed):
+		case err == nil && evidence >= min(s.Progress().Epoch.Evidence.AtOnce(), Observed):
 			s.hold.open()
 		case s.hold.close():
 			s.log.Info("Not every API server answers, writing waits until each does or is gone", "error",

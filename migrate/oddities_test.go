@@ -146,14 +146,15 @@ func TestAPassThatBeganWithWeakEvidenceStartsOverOnceThereIsEnough(t *testing.T)
 	f := &scripted{n: 3, resourceVersion: "3000"}
 	for run, want := range []int64{3, 3} { // a sample is not looked at again as long as there is nothing better
 		if result, err := sweepOf(t, f, agreement,
-			Options{Checkpoints: store, Resume: true}).Run(t.Context()); !errors.Is(err, ErrNotProven) ||
+			Options{Checkpoints: store, Resume: true, MinEvidence: Observed}).Run(t.Context()); !errors.Is(err, ErrNotProven) ||
 			result.Proven || f.patches.Load() != want {
 			t.Errorf("run %d with a sample: %d patches, proven %t (%v), want %d patches and no proof", run,
 				f.patches.Load(), result.Proven, err, want)
 		}
 	}
 	evidence = Observed
-	result, err := sweepOf(t, f, agreement, Options{Checkpoints: store, Resume: true}).Run(t.Context())
+	result, err := sweepOf(t, f, agreement,
+		Options{Checkpoints: store, Resume: true, MinEvidence: Observed}).Run(t.Context())
 	if err != nil || !result.Proven || result.Epoch.Evidence != Observed || f.patches.Load() != 6 {
 		t.Errorf("%d patches, proven %t with evidence %v (%v), want a second pass that proves", f.patches.Load(),
 			result.Proven, result.Epoch.Evidence, err)

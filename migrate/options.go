@@ -37,7 +37,8 @@ type Options struct {
 	// SettlePatience bounds the wait for an epoch to settle: if more time is left, the run ends with an
 	// *UnsettledError, so that another resource can be migrated in the meantime. 0: the wait is not bounded.
 	SettlePatience time.Duration
-	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
+	// MinEvidence is the weakest evidence that proves anything. 0: Verified, which takes a second pass where not every API
+	// server can be asked.
 	MinEvidence Evidence
 	// AgreementTimeout bounds each wait for the API servers to agree and answer. An epoch that begins within it has one
 	// more SettleTime in which to settle. 0: 10 minutes.
@@ -55,7 +56,7 @@ type Options struct {
 	// servers of Epoch.Addresses, as many requests to each as it answers; all other requests go to the address in the
 	// config.
 	SingleAddress bool
-	// Verify adds a second pass, in which no resourceVersion may change.
+	// Verify adds a second pass, in which every object has to be at rest, also where each API server can be asked.
 	Verify bool
 	// DryRun sends every patch with dryRun=All, to find out what validation and admission would refuse. Nothing is
 	// written, and nothing is proven.
@@ -84,7 +85,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.MinEvidence = orDefault(o.MinEvidence, Observed)
+	o.MinEvidence = orDefault(o.MinEvidence, Verified)
 	o.SettleTime = orDefault(o.SettleTime, DefaultSettleTime)
 	o.AgreementTimeout = orDefault(o.AgreementTimeout, DefaultAgreementTimeout)
 	o.outageTimeout = orDefault(o.outageTimeout, defaultOutageTimeout)

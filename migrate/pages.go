@@ -234,54 +234,6 @@ func continueToken(err error) string {
 	return ""
 }
 
-// verify is a second pass over all objects, in which each object must stop changing: if the resourceVersion of an
-// object still changes when it is patched again, the bytes that were written are not the expected ones.
-func (s *Sweep) verify(ctx context.Context, starting untilStop) error {
-	if !s.options.Verify || s.options.DryRun || s.state.Counts.Failed > 0 {
-		return nil
-	}
-	s.enter(Verifying)
-	return s.pages(starting, "", func(p page, first bool) error {
-		if first {
-			s.update(func() { s.verified, s.moved = 0, 0 })
-		}
-		_, failures, err := s.each(ctx, starting, p.objects, s.rest)
-		if err != nil {
-			return err
-		}
-		s.update(func() {
-			s.live = Counts{}
-			s.verified += int64(len(p.objects))
-			s.state.Counts.unsettle(int64(len(failures)))
-			s.state.fail(failures)
-		})
-		return nil
-	})
-}
-
-// rest patches an object until its resourceVersion no longer changes.
-func (s *Sweep) rest(ctx context.Context, starting untilStop, o object) (Counts, *Failure, error) {
-	if len(o.loses) > 0 && s.state.current(o) {
-		return Counts{}, nil, nil // its managedFields name what it had lost before it was written in this epoch
-	}
-	for attempt := 1; ; attempt++ {
-		after, _, err := s.patch(ctx, starting, o)
-		switch {
-		case classify(err) == missing:
-			return s.rewrite(ctx, starting, o)
-		case err != nil:
-			return s.judge(starting, o, err)
-		case after.resourceVersion == o.resourceVersion:
-			return Counts{}, nil, nil
-		case attempt >= maxMoves:
-			return Counts{}, failureOf(after, Conflicting,
-				fmt.Sprintf("each of %d empty patches wrote the object again", attempt)), nil
-		}
-		s.update(func() { s.moved++ })
-		o = after
-	}
-}
-
 // maxPageItems bounds the objects of one page, whatever was asked for. An item of two bytes becomes hundreds in memory,
 // so that the bytes of a page bound nothing by themselves (I6).
 const maxPageItems = 10_000

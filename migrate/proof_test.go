@@ -126,10 +126,11 @@ func TestOnlyASweepThatHasProvenEverythingMakesAProof(t *testing.T) {
 		patch   func(string, http.ResponseWriter) bool
 		proven  bool
 	}{
-		"everything is proven":                               {definedEpoch(), Options{}, nil, true},
-		"an object could not be rewritten":                   {definedEpoch(), Options{}, rejecting, false},
-		"the evidence is too weak":                           {sampled, Options{}, nil, false},
-		"a dry run":                                          {definedEpoch(), Options{DryRun: true}, nil, false},
+		"everything is proven":                     {definedEpoch(), Options{}, nil, true},
+		"an object could not be rewritten":         {definedEpoch(), Options{}, rejecting, false},
+		"the evidence is too weak":                 {sampled, Options{MinEvidence: Observed}, nil, false},
+		"a second pass makes up for weak evidence": {sampled, Options{}, nil, true},
+		"a dry run": {definedEpoch(), Options{DryRun: true}, nil, false},
 		"the servers write another version than the CRD's":   {otherVersion, Options{}, nil, false},
 		"the agreement does not tell from which CRD it came": {unknownCRD, Options{}, nil, false},
 	} {

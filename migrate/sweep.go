@@ -44,6 +44,8 @@ type Sweep struct {
 	log       *slog.Logger
 	// connect returns the client of the API server at an address of its own. nil: there is none.
 	connect func(address string) (rest.Interface, error)
+	// reconnect returns a client that shares no connection with others. nil: there is none.
+	reconnect func() (rest.Interface, error)
 
 	hash            string               // of the storage version at the start of the run
 	began           time.Time            // the epoch of the pass began no later
@@ -87,6 +89,7 @@ func New(config *rest.Config, target Target, agreement Agreement, options Option
 	}
 	s := newSweep(client, target, agreement, options)
 	s.connect = func(address string) (rest.Interface, error) { return apiserver.NewClientAt(config, address) }
+	s.reconnect = func() (rest.Interface, error) { return apiserver.NewClientApart(config) }
 	return s, nil
 }
 
@@ -293,7 +296,7 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 	if s.options.DryRun {
 		return s.failed()
 	}
-	evidence, err := s.confirm(starting, epoch)
+	evidence, err := s.confirmed(ctx, starting, epoch)
 	if err == nil {
 		err = s.recheck(starting)
 	}
@@ -320,6 +323,9 @@ func (s *Sweep) goesOn(epoch Epoch, now time.Time) bool {
 // conclude decides what a complete pass proves (I2).
 func (s *Sweep) conclude(evidence Evidence) error {
 	s.enter(Done)
+	if s.state.Epoch.Evidence == Verified {
+		evidence = max(evidence, Verified) // the pass makes up for what a look cannot show
+	}
 	s.update(func() { s.state.Epoch.Evidence = min(evidence, s.state.Epoch.Evidence) })
 	if s.state.Epoch.Evidence < s.options.MinEvidence {
 		return fmt.Errorf("%w: the evidence is %v, and %v is asked for", ErrNotProven,
@@ -341,7 +347,8 @@ func (s *Sweep) result(err error) Result {
 		SpreadOver: s.spreadOver,
 		Failures:   s.state.Failures, FailuresOmitted: s.state.FailuresOmitted,
 		Complete: s.state.Complete, Proven: s.state.Complete && err == nil,
-		Verified: s.state.Complete && s.options.Verify && err == nil, Moved: s.moved,
+		Verified: s.state.Complete && err == nil && (s.options.Verify || s.state.Epoch.Evidence == Verified),
+		Moved:    s.moved,
 	}
 }
 

@@ -184,8 +184,8 @@ type StorageStateStatus struct {
 	// +kubebuilder:validation:MaxLength=317
 	AgreedEncodingVersion string `json:"agreedEncodingVersion,omitempty"`
 	// Evidence is how the agreement is known: Declared (the API servers publish
-	// what they store), Observed (each one was asked) or Sampled (only a shared
-	// address was asked), the strongest first. Empty while they do not agree.
+	// what they store), Observed (each one was asked) or Sampled (not each one
+	// could be asked), the strongest first. Empty while they do not agree.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Evidence string `json:"evidence,omitempty"`

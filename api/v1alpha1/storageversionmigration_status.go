@@ -126,8 +126,9 @@ type Epoch struct {
 	// +kubebuilder:validation:items:MaxLength=512
 	Servers []string `json:"servers,omitempty"`
 	// Evidence is how the agreement is known: Declared (the API servers publish
-	// what they store), Observed (each one was asked) or Sampled (only a shared
-	// address was asked), the strongest first.
+	// what they store), Observed (each one was asked), Verified (not each one
+	// could be asked, and a second pass found every object in the current
+	// version) or Sampled (not each one could be asked), the strongest first.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Evidence string `json:"evidence,omitempty"`

@@ -49,6 +49,14 @@ type Explanation struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// Of returns the explanation of a run whose looks have e, with the evidence that the run has.
+func (e Explanation) Of(run migrate.Evidence) Explanation {
+	if run == migrate.Verified {
+		e.Evidence, e.How = run, e.How+", and a second pass a settle time later found every object in this version"
+	}
+	return e
+}
+
 // String returns the explanation on one line.
 func (e Explanation) String() string {
 	var b strings.Builder

@@ -39,6 +39,16 @@ var metadata = func() serializer.CodecFactory {
 // change config.
 func NewClient(config *rest.Config) (rest.Interface, error) { return newClient(config, "") }
 
+// NewClientApart is NewClient, but shares no connection with other clients of the config: a load balancer may lead it to
+// another API server. A transport that was made by hand decides for itself.
+func NewClientApart(config *rest.Config) (rest.Interface, error) {
+	c := rest.CopyConfig(config)
+	if c.Proxy == nil && c.Transport == nil {
+		c.Proxy = http.ProxyFromEnvironment // what would be used anyway; transports with a Proxy are not shared
+	}
+	return newClient(c, "")
+}
+
 // newClient is NewClient, or NewClientAt if own is the address of an API server. Plugins for authentication know the
 // cluster by the address in config, so the connection is configured with that one.
 func newClient(config *rest.Config, own string) (rest.Interface, error) {

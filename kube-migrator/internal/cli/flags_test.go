@@ -131,7 +131,7 @@ func TestOneMistakeHasOnePhrasing(t *testing.T) {
 		"upgrade-crd -f x --field-manager=":             `invalid value "" for --field-manager: use a name`,
 		"install --forget-flags=force":                  `unknown value "force" for --forget-flags: use all or names of flags that install remembers`,
 		"migrate --all --dry-run=yes":                   `unknown value "yes" for --dry-run: use none, client or server`,
-		"retire x --min-evidence=hope":                  `unknown value "hope" for --min-evidence: use declared, observed or sampled`,
+		"retire x --min-evidence=hope":                  `unknown value "hope" for --min-evidence: use declared, observed, verified or sampled`,
 		"completion ksh":                                `unknown value "ksh" for SHELL: use bash, zsh, fish or powershell`,
 		"progress -w -o json":                           "--watch and --output=json cannot be used together",
 		"progress -w -o html":                           "--watch and --output=html cannot be used together",

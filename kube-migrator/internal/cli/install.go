@@ -178,9 +178,6 @@ func (c *installCommand) run(ctx context.Context) error {
 		return c.explained(ctx, o.Namespace, err)
 	}
 	c.warnOfImage(o)
-	if err := c.warnOfRestarts(ctx, q, o); err != nil {
-		return err
-	}
 	if c.dryRun != dryRunNone {
 		return c.seenEnough(unseen)
 	}

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
-	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/internal/shell"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/arg"
@@ -182,24 +181,6 @@ func (c *installCommand) warnOfImage(o install.Options) {
 	if text := install.ImageWarning(o.Image); text != "" {
 		fmt.Fprintln(c.Err, "Warning: "+text)
 	}
-}
-
-// warnOfRestarts warns if the evidence about API servers of this release is never strong enough to migrate.
-func (c *installCommand) warnOfRestarts(ctx context.Context, q *records.Client, o install.Options) error {
-	if o.MinEvidence <= migrate.Sampled {
-		return nil
-	}
-	release, err := q.Release(ctx)
-	if err != nil {
-		return q.Explain("read the version of the API server", err)
-	}
-	if !agreement.ShowsRestarts(release) {
-		fmt.Fprintf(c.Err, "Warning: API servers older than 1.35 do not show that they were restarted (%s), so "+
-			"evidence about them is Sampled: what is stored is "+
-			"recorded, and nothing is migrated. To migrate on that evidence: %s\n", release,
-			c.again("--min-evidence=sampled"))
-	}
-	return nil
 }
 
 // notInTag are the characters that a version may contain and the tag of an image may not.

@@ -56,9 +56,9 @@ migrate sends an empty patch for each object: the API server reads the object an
 deleted or edited. An object that would lose fields, because the schema under which it would be stored does not have them,
 is left alone and named; --accept-field-loss=spec.size accepts that this field is lost. Before the first write, the API
 servers must have agreed on one version for the settle time, and the same servers must agree on it after the last write. The
-evidence says what that proves: Observed means that every API server was asked; Sampled means that only a load-balanced
-address was, which proves nothing unless --min-evidence=sampled. After the proof, migrate prunes status.storedVersions of
-the CustomResourceDefinition to the storage version. If kube-migrator is installed and you may patch storagestates/status,
+evidence says how that is known: Observed means that every API server was asked. Where that is not possible, for example
+behind a load balancer, migrate waits for another settle time and reads every object once more; success is Verified then.
+After the proof, migrate prunes status.storedVersions of the CustomResourceDefinition to the storage version. If kube-migrator is installed and you may patch storagestates/status,
 it records the proof in the StorageState of the resource; the report says whether it did, or why not.
 
 RESOURCE is what kubectl accepts: widgets, widgets.demo.example.com, widgets.v2.demo.example.com. Custom resources are

@@ -182,8 +182,8 @@ func (m *migration) migrate(ctx context.Context, r inventory.Resource) (render.M
 	}
 	result, err := m.watch(ctx, report.Resource, sweep)
 	report.Result, report.Outcome = result, m.outcome(err)
-	if last := servers.Explanation(); last.Evidence == result.Epoch.Evidence && last.Evidence > 0 {
-		report.Evidence = last.String()
+	if last := servers.Explanation(); last.Evidence == result.Epoch.Evidence.AtOnce() && last.Evidence > 0 {
+		report.Evidence = last.Of(result.Epoch.Evidence).String()
 	}
 	if err == nil && !options.DryRun {
 		record.save(ctx, &report)
@@ -326,8 +326,11 @@ func (m *migration) next(report render.Migration, err error) string {
 	case m.countOnly || m.options.DryRun:
 		return ""
 	case errors.Is(err, migrate.ErrNotProven):
-		return m.again(report.Resource, "--resume", "--min-evidence="+
-			strings.ToLower(report.Result.Epoch.Evidence.String()))
+		reachable := report.Result.Epoch.Evidence.Reachable()
+		if reachable >= m.options.MinEvidence { // its second pass found objects in another version
+			return m.again(report.Resource)
+		}
+		return m.again(report.Resource, "--resume", "--min-evidence="+strings.ToLower(reachable.String()))
 	case errors.Is(err, migrate.ErrStorageVersionMoved):
 		return m.again(report.Resource)
 	case errors.Is(err, migrate.ErrWouldLoseFields):

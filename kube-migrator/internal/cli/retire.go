@@ -264,8 +264,9 @@ func (r *retirement) next(err error) string {
 	case errors.As(err, &refused):
 		return refused.Try
 	case errors.Is(err, migrate.ErrNotProven) && r.report.Migration != nil:
-		return r.inEarnest(r.facts.CRD.Metadata.Name,
-			"--min-evidence="+strings.ToLower(r.report.Migration.Result.Epoch.Evidence.String()))
+		if reachable := r.report.Migration.Result.Epoch.Evidence.Reachable(); reachable < r.options.MinEvidence {
+			return r.inEarnest(r.facts.CRD.Metadata.Name, "--min-evidence="+strings.ToLower(reachable.String()))
+		}
 	}
 	return r.inEarnest(r.facts.CRD.Metadata.Name)
 }
@@ -309,9 +310,9 @@ func (r *retirement) settle(ctx context.Context, generation int64) error {
 			return fmt.Errorf("%w: its generation is %d, was %d", storedversions.ErrChanged,
 				epoch.CRDGeneration, generation)
 		case err == nil && epoch.CRDGeneration == generation && time.Since(epoch.Since) >= options.SettleTime:
-			if epoch.Evidence < options.MinEvidence {
+			if least := options.MinEvidence.AtOnce(); epoch.Evidence < least {
 				return fmt.Errorf("%w: the evidence is %v, and %v is asked for", migrate.ErrNotProven,
-					epoch.Evidence, options.MinEvidence)
+					epoch.Evidence, least)
 			}
 			return nil
 		case time.Now().After(deadline) && err != nil:

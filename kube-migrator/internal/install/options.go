@@ -125,7 +125,7 @@ type Options struct {
 	// Guard installs admission policies that keep the worker from changing anything. It needs API servers that serve
 	// ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1 (Guardable). Default: no guard.
 	Guard bool
-	// MinEvidence is the weakest evidence that proves anything. Default: migrate.Observed.
+	// MinEvidence is the weakest evidence that proves anything. Default: migrate.Verified.
 	MinEvidence migrate.Evidence
 	// SettleTime is passed on to the workers. Default: migrate.DefaultSettleTime.
 	SettleTime time.Duration
@@ -164,7 +164,7 @@ func (o Options) Complete() Options {
 		o.Bootstrap = BootstrapAll
 	}
 	if o.MinEvidence == 0 {
-		o.MinEvidence = migrate.Observed
+		o.MinEvidence = migrate.Verified
 	}
 	if o.SettleTime == 0 {
 		o.SettleTime = migrate.DefaultSettleTime

@@ -178,7 +178,7 @@ func TestWhatIsStoredDecides(t *testing.T) {
 			}}
 		}), verdict{Undetermined, "its StorageState says Unknown: objects may be stored in versions that no one " +
 			"knows; a migration could not be proven: the evidence is only Sampled",
-			"kube-migrator install --min-evidence=sampled", ByStorageState}},
+			"kube-migrator install --min-evidence=verified", ByStorageState}},
 		"Unknown, and an old version besides": {question(), widgets("Unknown", "v1", "v2"),
 			verdict{Unsafe, "its StorageState says that objects may be stored as v1, not only as v2",
 				request, ByStorageState}},

@@ -176,7 +176,7 @@ func weakEvidence(s *v1alpha1.StorageStateStatus) (evidence, message string) {
 	}
 	switch c.Reason {
 	case v1alpha1.ReasonOnlySampled:
-		return "sampled", c.Message
+		return "verified", c.Message
 	case v1alpha1.ReasonOnlyObserved:
 		return "observed", c.Message
 	}

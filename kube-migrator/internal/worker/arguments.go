@@ -16,7 +16,7 @@ const Command = "worker"
 // Settings are what the controller passes on to every worker, in a Job and in its own process. Nothing copies them
 // field by field.
 type Settings struct {
-	// MinEvidence is the weakest evidence that proves anything. 0 means Observed.
+	// MinEvidence is the weakest evidence that proves anything. 0 means Verified.
 	MinEvidence migrate.Evidence
 	// SettleTime is how long after the beginning of an epoch nothing is concluded. 0 means 2 minutes.
 	SettleTime time.Duration

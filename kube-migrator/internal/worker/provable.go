@@ -13,7 +13,7 @@ import (
 
 // leastEvidence returns the weakest evidence that proves anything.
 func (r *run) leastEvidence() migrate.Evidence {
-	return cmp.Or(r.Process.settings.MinEvidence, migrate.Observed)
+	return cmp.Or(r.Process.settings.MinEvidence, migrate.Verified)
 }
 
 // provable checks, before an attempt repeats a complete sweep whose evidence was too weak, whether another sweep could
@@ -40,9 +40,9 @@ func (s *sweeping) provable(ctx context.Context, servers *agreement.Resource) er
 }
 
 // pointless reports whether a sweep in the present epoch would only repeat the sweep of summary c, with the same
-// evidence. Another epoch is reason enough for a sweep, because any version may have been written since then. It is
-// pure.
+// evidence. Another epoch is reason enough for a sweep, because any version may have been written since then. So is a
+// second pass that found objects in another version: the next one may not. It is pure.
 func pointless(c migrate.Summary, now migrate.Epoch, least migrate.Evidence) bool {
 	return c.Complete && c.Counts.Failed == 0 && c.Epoch.Evidence < least &&
-		now.Evidence < least && c.Epoch.Same(now)
+		now.Evidence < least.AtOnce() && c.Epoch.Same(now)
 }

@@ -161,11 +161,11 @@ func notProven(done int64, evidence, least migrate.Evidence, why string) string 
 	text := fmt.Sprintf("all %d objects were rewritten, but it is not proven that none is left: the evidence is "+
 		"%v%s, but %v is required",
 		done, evidence, why, least)
-	if evidence == 0 {
+	if evidence == 0 || evidence.Reachable() >= least {
 		return text
 	}
 	return text + "; to accept weaker evidence: kube-migrator install --min-evidence=" +
-		strings.ToLower(evidence.String())
+		strings.ToLower(evidence.Reachable().String())
 }
 
 // moved names the versions between which the storage version moved, as far as they are known.

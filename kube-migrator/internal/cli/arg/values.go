@@ -66,9 +66,9 @@ func (v *wordValue[T]) Set(text string) error {
 
 // Evidence adds --min-evidence.
 func Evidence(flags *pflag.FlagSet, into *migrate.Evidence) {
-	*into = migrate.Observed
+	*into = migrate.Verified
 	flags.Var(evidenceValue{into}, "min-evidence",
-		"Weakest evidence that proves anything: declared, observed or sampled")
+		"Weakest evidence that proves anything: declared, observed, verified or sampled")
 }
 
 // FieldLoss adds the flag that names fields which may be lost. Without a value it stands for every field.
@@ -93,7 +93,7 @@ func (v evidenceValue) String() string {
 
 func (v evidenceValue) Set(text string) error {
 	var words []string
-	for _, e := range []migrate.Evidence{migrate.Declared, migrate.Observed, migrate.Sampled} {
+	for _, e := range []migrate.Evidence{migrate.Declared, migrate.Observed, migrate.Verified, migrate.Sampled} {
 		if strings.EqualFold(text, e.String()) {
 			*v.into = e
 			return nil

@@ -158,6 +158,9 @@ func (m *Migration) text(b *strings.Builder) {
 	if m.Evidence != "" {
 		fmt.Fprintf(b, "  evidence    %s\n", m.Evidence)
 	}
+	if r.Epoch.Evidence == migrate.Verified && m.Outcome == Proven {
+		fmt.Fprintf(b, "  risk        %s\n", migrate.RiskOfVerified)
+	}
 	m.storedVersionsText(b)
 	switch {
 	case len(m.StorageState) > 0:

@@ -79,8 +79,8 @@ func (j *judge) conclude(ctx context.Context, m *v1alpha1.StorageVersionMigratio
 }
 
 // weigh decides what a look at the epoch means for a run that its worker reports as proven. The evidence of the run
-// counts as well as that of the look, because one look at the end says nothing about the time of the run. It is pure
-// (I2).
+// counts as well as that of the look, because one look at the end says nothing about the time of the run. least is what
+// the run has to have. It is pure (I2).
 func weigh(report *worker.Report, resource inventory.Resource, now migrate.Epoch, look error,
 	least migrate.Evidence) (comparison, string, error) {
 	switch {
@@ -92,10 +92,9 @@ func weigh(report *worker.Report, resource inventory.Resource, now migrate.Epoch
 		return epochOver, "the API servers or the CustomResourceDefinition changed before the result was confirmed", nil
 	case report.Epoch.Evidence < least:
 		return epochOver, fmt.Sprintf("its evidence is %v, but %v is required", report.Epoch.Evidence, least), nil
-	case now.Evidence < least:
+	case now.Evidence < least.AtOnce():
 		return comparisonFailed, "", fmt.Errorf("compare the epoch: the evidence is %v, but %v is required",
-			now.Evidence,
-			least)
+			now.Evidence, least.AtOnce())
 	case resource.CRD == nil && report.Epoch.CRDUID != "":
 		return comparisonFailed, "", fmt.Errorf("find the CustomResourceDefinition of %s: the inventory does not list it",
 			resource.GroupResource)

@@ -114,7 +114,7 @@ func (o Options) withDefaults() Options {
 		o.MaxConcurrent = worker.DefaultAtOnce
 	}
 	if o.Settings.MinEvidence == 0 {
-		o.Settings.MinEvidence = migrate.Observed
+		o.Settings.MinEvidence = migrate.Verified
 	}
 	if o.Settings.SettleTime == 0 {
 		o.Settings.SettleTime = migrate.DefaultSettleTime

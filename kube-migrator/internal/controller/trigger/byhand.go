@@ -121,7 +121,7 @@ func (h *ByHand) try(ctx context.Context, proof ledger.Proof,
 // tooWeak returns why the evidence of a run is too weak, or "". A record whose own evidence is as weak shows that the
 // installation accepts it.
 func tooWeak(evidence migrate.Evidence, s *v1alpha1.StorageStateStatus) string {
-	if evidence >= migrate.Observed || s.Evidence == evidence.String() {
+	if evidence >= migrate.Verified || s.Evidence == evidence.String() {
 		return ""
 	}
 	return fmt.Sprintf("the evidence of the run is %v", evidence)

@@ -222,6 +222,9 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.Verdic
 	case s.Migrated():
 		migrated.Status, migrated.Reason, migrated.Message = metav1.ConditionTrue, "Proven",
 			"Every stored object is in the current version"
+		if v != nil && v.Evidence == migrate.Sampled {
+			migrated.Message += "; " + migrate.RiskOfVerified
+		}
 	case doubt != "":
 		migrated.Reason, migrated.Message = "Doubt", "The stored versions are unknown: "+doubt
 	case slices.Contains(s.Persisted, ledger.Unknown):

@@ -60,7 +60,7 @@ type Options struct {
 	Include, Exclude []string
 	// Pace bounds the load of requested migrations that have no bounds of their own. A zero field is not a bound.
 	Pace v1alpha1.Pace
-	// MinEvidence is the weakest evidence that proves anything. 0 means Observed.
+	// MinEvidence is the weakest evidence that proves anything. 0 means Verified.
 	MinEvidence migrate.Evidence
 	// SettleTime is how long an epoch has to last until no request that started before it can still write. 0 means 2
 	// minutes.
@@ -93,7 +93,7 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 		o.Period = DefaultPeriod
 	}
 	if o.MinEvidence == 0 {
-		o.MinEvidence = migrate.Observed
+		o.MinEvidence = migrate.Verified
 	}
 	if o.SettleTime == 0 {
 		o.SettleTime = migrate.DefaultSettleTime
