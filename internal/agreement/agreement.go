@@ -42,6 +42,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,6 +52,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/agreement/look"
 	"github.com/kube-migrator/kube-migrator/internal/agreement/servers"
 	"github.com/kube-migrator/kube-migrator/internal/agreement/snapshot"
+	"github.com/kube-migrator/kube-migrator/internal/identity"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -59,9 +61,6 @@ type (
 	Options  = look.Options
 	Releases = snapshot.Releases
 )
-
-// ShowsRestarts reports whether kube-apiservers of a release show that they were restarted; see the snapshot.
-func ShowsRestarts(release string) bool { return snapshot.ShowsRestarts(release) }
 
 // DefaultShutdownDelay is the default of Options.ShutdownDelay.
 const DefaultShutdownDelay = servers.DefaultShutdownDelay
@@ -153,6 +152,8 @@ func (r *Resource) Look(ctx context.Context) (migrate.Epoch, Explanation, error)
 		switch {
 		case err != nil && (silent == nil || errors.Is(err, migrate.ErrDisagreement)):
 			return migrate.Epoch{}, Explanation{}, err
+		case silent != nil && slices.ContainsFunc(v.epoch.Servers, identity.HidesRestarts):
+			return migrate.Epoch{}, Explanation{}, r.undetermined(silent) // the silent one may be another process now
 		case silent != nil:
 			return v.epoch, Explanation{}, r.undetermined(silent)
 		}

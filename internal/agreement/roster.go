@@ -4,6 +4,7 @@
 package agreement
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -100,7 +101,7 @@ func (f findings) addKubeAPIServers(r *roster) {
 	})
 	addresses := map[string]bool{}
 	for _, a := range own {
-		addresses[a.address] = true
+		addresses[cmp.Or(a.address, a.server)] = true
 	}
 	if same && len(addresses) == len(f.leases.Live) && len(f.newcomers) == 0 {
 		for _, l := range f.leases.Live {
@@ -111,7 +112,11 @@ func (f findings) addKubeAPIServers(r *roster) {
 		return
 	}
 	for _, a := range own {
-		s := r.at(f.idAt(a.address))
+		id := f.idAt(a.address)
+		if a.address == "" && len(f.leases.Live) > 1 { // over a connection of its own to an address that they share
+			id = a.server
+		}
+		s := r.at(id)
 		s.Answered = true
 		r.show(s, a.hash)
 	}

@@ -17,7 +17,12 @@
 //     that, by the same duration and its own clock (docs/adr/0017-a-lease-that-closes-the-barrier.md).
 package identity
 
-import "time"
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+)
 
 const (
 	// Label is the label of every identity Lease. Its value is the kind of server.
@@ -32,3 +37,32 @@ const (
 	// UnstatedDuration is the duration of a Lease that states none, for the second rule. kube-apiserver states the same.
 	UnstatedDuration = time.Hour
 )
+
+// started separates the holder of a Lease from when its process started.
+const started = " started "
+
+// Process identifies a process whose Lease keeps its holder over a restart, as those of kube-apiservers before 1.35 do, by
+// when it started as well. If it is one of several processes and it is unknown which, starts are those of all of them,
+// sorted.
+func Process(holder string, starts []time.Time) string {
+	const layout = "2006-01-02T15:04:05.000Z07:00"
+	text := holder + started + starts[len(starts)-1].UTC().Format(layout)
+	if len(starts) == 1 {
+		return text
+	}
+	h := fnv.New32a()
+	for _, at := range starts {
+		fmt.Fprintln(h, at.UTC().Format(layout))
+	}
+	return fmt.Sprintf("%s or before (one of %d: %08x)", text, len(starts), h.Sum32())
+}
+
+// Holder returns the holder of the Lease of a process.
+func Holder(process string) string {
+	holder, _, _ := strings.Cut(process, started)
+	return holder
+}
+
+// HidesRestarts reports whether the Lease of a process does not show that the process was replaced: between two looks
+// there may have been others.
+func HidesRestarts(process string) bool { return strings.Contains(process, started) }

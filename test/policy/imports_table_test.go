@@ -98,7 +98,7 @@ var allowed = map[string][]string{
 	"examples/operator": {"migrate", "migrate/operator"},
 	"internal/agreement": {
 		"internal/agreement/look", "internal/agreement/servers", "internal/agreement/snapshot", "internal/crd",
-		"internal/phrase", "migrate", "storageversion",
+		"internal/identity", "internal/phrase", "migrate", "storageversion",
 	},
 	"internal/agreement/look": {
 		"internal/agreement/servers", "internal/agreement/snapshot", "internal/apipath", "internal/apiserver",
@@ -108,7 +108,9 @@ var allowed = map[string][]string{
 	"internal/agreement/servers": {
 		"internal/agreement/snapshot", "internal/crd", "internal/identity", "migrate",
 	},
-	"internal/agreement/snapshot": {"internal/bounded", "internal/crd", "migrate", "storageversion"},
+	"internal/agreement/snapshot": {
+		"internal/bounded", "internal/crd", "internal/identity", "migrate", "storageversion",
+	},
 	"internal/agreement/tlstest":  nil,
 	"internal/apipath":            {"internal/printable"},
 	"internal/apiserver":          {"internal/bounded", "internal/pace"},

@@ -161,22 +161,71 @@ func (c *client) send(ctx context.Context, h *http.Client, address, accept strin
 // other credentials.
 func (c *client) sendAs(ctx context.Context, h *http.Client, address, accept, token string,
 	timeout time.Duration) ([]byte, time.Time, error) {
-	release, err := c.slot(ctx)
+	var (
+		body []byte
+		date time.Time
+	)
+	err := c.request(ctx, h, address, accept, token, timeout, func(resp *http.Response) (err error) {
+		if body, err = io.ReadAll(resp.Body); err != nil {
+			return fmt.Errorf("read answer of %s: %w", resp.Request.URL.Host, err)
+		}
+		if resp.StatusCode != http.StatusOK {
+			return statusError(resp.StatusCode, body)
+		}
+		if date, err = http.ParseTime(resp.Header.Get("Date")); err != nil {
+			date = time.Now()
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, time.Time{}, err
+	}
+	return body, date, nil
+}
+
+// stream is send for an answer that read decodes while it arrives, up to where it returns.
+func (c *client) stream(ctx context.Context, h *http.Client, address, accept string, timeout time.Duration,
+	read func(io.Reader) error) error {
+	return c.request(ctx, h, address, accept, "", timeout, func(resp *http.Response) error {
+		if resp.StatusCode == http.StatusOK {
+			err := read(resp.Body)
+			if resp.ProtoMajor == 1 { // or the connection would end
+				_, _ = io.Copy(io.Discard, resp.Body)
+			}
+			return err
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return fmt.Errorf("read answer of %s: %w", resp.Request.URL.Host, err)
+		}
+		return statusError(resp.StatusCode, body)
+	})
+}
+
+// request sends a request and passes on the answer. That ends at the limit of its kind: the transports are bounded.
+func (c *client) request(ctx context.Context, h *http.Client, address, accept, token string, timeout time.Duration,
+	read func(*http.Response) error) error {
+	release, err := c.slot(ctx)
+	if err != nil {
+		return err
 	}
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, time.Time{}, err
+		return err
 	}
 	req.Header.Set("Accept", accept)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	return roundTrip(h, req)
+	resp, err := h.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return read(resp)
 }
 
 // slot waits until one more request may be in flight. The timeout of the request starts afterwards.
@@ -187,27 +236,6 @@ func (c *client) slot(ctx context.Context) (release func(), err error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-}
-
-// roundTrip reads the answer, up to the limit of its kind: the transports are bounded.
-func roundTrip(h *http.Client, req *http.Request) ([]byte, time.Time, error) {
-	resp, err := h.Do(req)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("read answer of %s: %w", req.URL.Host, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, time.Time{}, statusError(resp.StatusCode, body)
-	}
-	date, err := http.ParseTime(resp.Header.Get("Date"))
-	if err != nil {
-		date = time.Now()
-	}
-	return body, date, nil
 }
 
 // statusError returns the API server's own error, or one that it builds from the status code.

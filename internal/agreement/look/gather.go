@@ -78,6 +78,9 @@ func (o *Looker) Look(ctx context.Context, of Scope) (s snapshot.Snapshot, err e
 	if s.NotPublishing = "no API server publishes StorageVersions"; of.kubeAPIServers() && len(s.StorageVersions) > 0 {
 		s.NotPublishing = o.observed.publishing(ctx, s.Before, s.Endpoints)
 	}
+	if s.Started = o.observed.startsAt(s.Before, s.Endpoints); s.Shared() {
+		s.Started = o.lines.starts()
+	}
 	if of.everything() {
 		s.Releases = o.releases(ctx, s.Before, s.Endpoints)
 	}
@@ -93,6 +96,7 @@ func (o *Looker) Look(ctx context.Context, of Scope) (s snapshot.Snapshot, err e
 		s.Moved = !s.Listed.SameServers(s.Leases)
 		s.Leases = s.Leases.Including(s.Absent)
 	}
+	s.Identify()
 	return s, context.Cause(ctx)
 }
 
@@ -282,9 +286,9 @@ func each[T any](list []T, f func(T)) {
 
 // ask asks the sources, strongest first, until one of them knows all servers.
 func (o *Looker) ask(ctx context.Context, q query, isAggregated bool) ([]snapshot.Survey, error) {
-	sources := []source{o.observed, o.sampled}
+	sources := []source{o.observed, o.lines, o.sampled}
 	if isAggregated {
-		sources[0] = o.aggregated
+		sources = []source{o.aggregated, o.sampled}
 	}
 	var surveys []snapshot.Survey
 	for _, s := range sources {

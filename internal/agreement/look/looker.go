@@ -41,8 +41,10 @@ type Options struct {
 // It is safe for concurrent use.
 type Looker struct {
 	client *client
-	// observed asks kube-apiservers, aggregated the servers behind an APIService, and sampled any server that answers.
+	// observed asks kube-apiservers at their own addresses, lines those behind one address, aggregated the servers behind
+	// an APIService, and sampled any server that answers.
 	observed   *observed
+	lines      *lines
 	aggregated *aggregated
 	sampled    source
 
@@ -74,6 +76,7 @@ func NewLooker(config *rest.Config, options Options) (*Looker, error) {
 	return &Looker{
 		client:       c,
 		observed:     newObserved(c),
+		lines:        &lines{client: c},
 		aggregated:   newAggregated(c, options.DiscoveryToken),
 		sampled:      newSampled(c),
 		crds:         &crds{client: c, full: full, known: map[string]*crd.CRD{}},

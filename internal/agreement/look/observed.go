@@ -6,6 +6,7 @@ package look
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,7 +24,8 @@ import (
 // the address in the kubeconfig.
 type observed struct {
 	*contacts
-	client *client
+	client    *client
+	processes *processes
 
 	mu sync.Mutex
 	// versions is each server's release by address, and publish says whether it publishes StorageVersions. Both are
@@ -31,11 +33,13 @@ type observed struct {
 	holders  []string
 	versions map[string]string
 	publish  map[string]bool
+	// starts is when the process at each address started, for releases whose Leases do not show that.
+	starts map[string]time.Time
 }
 
 func newObserved(c *client) *observed {
-	return &observed{contacts: newContacts(c.timeout), client: c, versions: map[string]string{},
-		publish: map[string]bool{}}
+	return &observed{contacts: newContacts(c.timeout), client: c, processes: newProcesses(),
+		versions: map[string]string{}, publish: map[string]bool{}, starts: map[string]time.Time{}}
 }
 
 // ask asks all servers at the same time. judge decides what the answers are worth.
@@ -123,37 +127,87 @@ func countable(l snapshot.Leases, e snapshot.Endpoints) string {
 // reply is what one server answered, or the error.
 type reply struct {
 	reading snapshot.Answer
-	release string
+	process process
 	skipped bool
 	err     error
 }
 
 // askOne asks the server at an address, or at the one in the kubeconfig if address is "".
 func (o *observed) askOne(ctx context.Context, address string, q query) reply {
-	get, ok := o.getter(ctx, address)
+	channel, ok := o.channel(address)
 	if !ok {
 		return reply{skipped: true}
 	}
-	doc, err := parseDocument(get(q.path))
-	if err != nil {
-		return reply{err: err}
+	known := o.known(address, q.leases.Holders())
+	for range reconnects {
+		body, over, err := channel.get(ctx, q.path)
+		doc, err := parseDocument(body, err)
+		if err != nil {
+			return reply{err: err}
+		}
+		process, same := process{release: known}, known != ""
+		if !same {
+			process, same, err = o.processes.behind(ctx, channel, over)
+		}
+		if err != nil {
+			return reply{err: err}
+		}
+		if same {
+			o.learn(address, q.leases.Holders(), process)
+			return reply{process: process, reading: snapshot.Answer{Server: o.nameOf(address, q.leases),
+				Address: address, Document: doc, Started: process.started}}
+		}
 	}
-	release, err := o.release(address, q.leases.Holders(), get)
-	return reply{reading: snapshot.Answer{Server: o.nameOf(address, q.leases), Address: address, Document: doc},
-		release: release, err: err}
+	return reply{err: errors.New("one connection to it after the other ends")}
 }
 
-// getter returns the function that reads a path from the server at an address. ok is false while the address is not to
-// be asked.
-func (o *observed) getter(ctx context.Context, address string) (get func(path string) ([]byte, error), ok bool) {
+// known returns the release of the server at an address if another process there would have another Lease, and so
+// another set of holders. Otherwise it returns "".
+func (o *observed) known(address string, holders []string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.follow(holders)
+	if release := o.versions[address]; snapshot.ShowsRestarts(release) {
+		return release
+	}
+	return ""
+}
+
+// learn records what the server at an address has shown.
+func (o *observed) learn(address string, holders []string, p process) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if slices.Equal(o.holders, holders) {
+		o.versions[address] = p.release
+	}
+	if o.starts[address] = p.started; p.started.IsZero() {
+		delete(o.starts, address)
+	}
+}
+
+// startsAt returns the starts of the processes at some addresses. A process that does not answer counts as the one that
+// answered last: the look in which it answers again shows whether it is.
+func (o *observed) startsAt(l snapshot.Leases, e snapshot.Endpoints) map[string]time.Time {
+	addresses, _ := o.addresses(l, e)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	found := map[string]time.Time{}
+	for _, address := range addresses {
+		if at, ok := o.starts[address]; ok {
+			found[address] = at
+		}
+	}
+	return found
+}
+
+// channel returns the channel to the server at an address. ok is false while the address is not to be asked.
+func (o *observed) channel(address string) (c channel, ok bool) {
 	if address == "" {
-		return func(path string) ([]byte, error) {
-			body, _, err := o.client.get(ctx, path)
-			return body, err
-		}, true
+		return channel{client: o.client, http: o.client.shared, base: o.client.address(""), shared: true,
+			timeout: o.client.timeout}, true
 	}
 	timeout, ok := o.timeoutFor(address, time.Now())
-	return func(path string) ([]byte, error) { return o.client.getOwn(ctx, address, path, timeout) }, ok
+	return channel{client: o.client, http: o.client.own, base: "https://" + address, timeout: timeout}, ok
 }
 
 // nameOf returns the name of the server at an address, for people.
@@ -165,28 +219,6 @@ func (o *observed) nameOf(address string, l snapshot.Leases) string {
 		return fmt.Sprintf("%s (%s)", l.Live[0].Host, o.client.base.Host)
 	}
 	return o.client.base.Host
-}
-
-// release returns the server's version. It is requested once per set of processes: from restartsSeenFrom on, another
-// release at the same address means another process, and so another set.
-func (o *observed) release(address string, holders []string, get func(string) ([]byte, error)) (string, error) {
-	o.mu.Lock()
-	o.follow(holders)
-	known, ok := o.versions[address]
-	o.mu.Unlock()
-	if ok {
-		return known, nil
-	}
-	release, err := parseRelease(get(versionPath))
-	if err != nil {
-		return "", err
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if slices.Equal(o.holders, holders) {
-		o.versions[address] = release
-	}
-	return release, nil
 }
 
 // follow drops what was known about other processes.
@@ -218,11 +250,11 @@ func (o *observed) publishing(ctx context.Context, l snapshot.Leases, e snapshot
 		if known {
 			continue
 		}
-		get, ok := o.getter(ctx, address)
+		channel, ok := o.channel(address)
 		if !ok {
 			return o.nameOf(address, l) + " does not answer"
 		}
-		body, err := get("/livez?verbose")
+		body, _, err := channel.get(ctx, "/livez?verbose")
 		if err != nil || !bytes.Contains(body, []byte(publishedHook)) {
 			return o.nameOf(address, l) + " does not publish StorageVersions, or has not begun to"
 		}
@@ -238,7 +270,7 @@ func (o *observed) publishing(ctx context.Context, l snapshot.Leases, e snapshot
 // judge decides what the replies of all live servers are worth.
 func judge(replies []reply) snapshot.Survey {
 	r := snapshot.Survey{RestartsSeen: true}
-	old := map[string]bool{}
+	old, unread := map[string]bool{}, ""
 	silent := 0
 	for _, one := range replies {
 		if one.skipped || one.err != nil {
@@ -246,8 +278,8 @@ func judge(replies []reply) snapshot.Survey {
 			continue
 		}
 		r.Answers = append(r.Answers, one.reading)
-		if !snapshot.ShowsRestarts(one.release) {
-			old[one.release] = true
+		if one.process.unread != "" {
+			old[one.process.release], unread = true, one.process.unread
 		}
 	}
 	r.How = "each asked at its own address"
@@ -259,8 +291,8 @@ func judge(replies []reply) snapshot.Survey {
 		r.Why = fmt.Sprintf("%d of %d servers' own addresses do not answer", silent, len(replies))
 		r.RestartsSeen = false
 	case len(old) > 0:
-		r.Why = fmt.Sprintf("API servers older than 1.%d do not show that they were restarted (%s)",
-			snapshot.RestartsSeenFrom.Minor(), strings.Join(slices.Sorted(maps.Keys(old)), ", "))
+		r.Why = fmt.Sprintf("API servers older than 1.%d do not show by their Leases that they were restarted (%s), and %s",
+			snapshot.RestartsSeenFrom.Minor(), strings.Join(slices.Sorted(maps.Keys(old)), ", "), unread)
 		r.RestartsSeen = false
 	default:
 		r.Evidence = migrate.Observed

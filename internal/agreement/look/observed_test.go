@@ -59,24 +59,28 @@ func TestWhetherAllServersCanBeAsked(t *testing.T) {
 }
 
 func TestWhatRepliesAreWorth(t *testing.T) {
-	ok := reply{release: "v1.37.0"}
+	ok := reply{process: process{release: "v1.37.0"}}
 	for name, tt := range map[string]struct {
 		replies  []reply
 		evidence migrate.Evidence
 		why      string
 	}{
 		"all answered":                    {[]reply{ok, ok}, migrate.Observed, ""},
-		"a vendor's release counts alike": {[]reply{{release: "v1.35.2-vendor.7+abc"}}, migrate.Observed, ""},
+		"a vendor's release counts alike": {[]reply{{process: process{release: "v1.35.2-vendor.7+abc"}}}, migrate.Observed, ""},
 		"some are silent": {
 			[]reply{ok, {skipped: true}, {err: errors.New("no route")}}, 0,
 			"2 of 3 servers' own addresses do not answer",
 		},
+		"an old server shows when it started": {
+			[]reply{ok, {process: process{release: "v1.34.4", started: time.Unix(1, 0)}}}, migrate.Observed, "",
+		},
 		"an old server hides its restarts": {
-			[]reply{ok, {release: "v1.34.4"}}, 0, "API servers older than 1.35 do not show that they were restarted " +
-				"(v1.34.4)",
+			[]reply{ok, {process: process{release: "v1.34.4", unread: "no one may ask"}}}, 0, "API servers older than " +
+				"1.35 do not show by their Leases that they were restarted (v1.34.4), and no one may ask",
 		},
 		"an unknown release may be old": {
-			[]reply{{release: ""}}, 0, "API servers older than 1.35 do not show that they were restarted ()",
+			[]reply{{process: process{unread: "no one may ask"}}}, 0, "API servers older than 1.35 do not show by their " +
+				"Leases that they were restarted (), and no one may ask",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

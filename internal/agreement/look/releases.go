@@ -51,8 +51,8 @@ func (o *Looker) releases(ctx context.Context, l snapshot.Leases, e snapshot.End
 // releaseNow asks the server at an address.
 func (o *observed) releaseNow(ctx context.Context, address string, holders []string) (string, error) {
 	release, err := "", fmt.Errorf("%s does not answer", address)
-	if get, ok := o.getter(ctx, address); ok {
-		release, err = parseRelease(get(versionPath))
+	if channel, ok := o.channel(address); ok {
+		release, _, err = channel.readRelease(ctx)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -6,6 +6,7 @@ package snapshot
 import (
 	"encoding/json"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -90,8 +91,11 @@ type Survey struct {
 	Answers []Answer
 	// Evidence is the strength of the answers if they agree; 0 means that they are no evidence.
 	Evidence migrate.Evidence
-	// RestartsSeen means that every server that answered creates a new identity Lease when it starts.
+	// RestartsSeen means that every server that answered shows that it was restarted: by a new identity Lease, or by when
+	// its process started.
 	RestartsSeen bool
+	// Shared means that each server was asked over a connection of its own to one address.
+	Shared bool `json:",omitempty"`
 	// How says in a few words how the servers were asked; Why says why the evidence is not stronger.
 	How, Why string
 }
@@ -104,5 +108,8 @@ type Answer struct {
 	Address string
 	// Anonymous means that the answer came from one of the servers behind a shared address.
 	Anonymous bool
-	Document  Document
+	// Started is when the process started that answered, by its own clock. It is zero if that is unknown, and for releases
+	// whose identity Leases show that a process was replaced.
+	Started  time.Time `json:",omitzero"`
+	Document Document
 }

@@ -26,7 +26,10 @@ type Snapshot struct {
 	// Moved means that kube-apiservers came or went during the look.
 	Moved     bool
 	Endpoints Endpoints
-	CRDs      map[schema.GroupResource]*crd.CRD
+	// Started is when the processes at addresses, or at the other ends of connections, started, for releases whose Leases
+	// do not show that a process was replaced.
+	Started map[string]time.Time `json:",omitempty"`
+	CRDs    map[schema.GroupResource]*crd.CRD
 	// Services are those behind APIServices before the first question, ServicesAfter after the last answer.
 	Services, ServicesAfter map[schema.GroupVersion]*Service
 	StorageVersions         map[schema.GroupResource][]StorageVersion

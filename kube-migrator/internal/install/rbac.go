@@ -67,6 +67,7 @@ var inventoryRules = []rbacv1.PolicyRule{
 // workerRules are what the worker needs in addition to the resources that it migrates: it reads its migration.
 var workerRules = append(slices.Clone(inventoryRules),
 	rule(migrationGroup, on("storageversionmigrations"), "get"),
+	metricsRules[0],
 )
 
 // workerNamespaceRules apply in the namespace of the installation. The worker does not create its checkpoint; the
@@ -124,6 +125,7 @@ func controllerRules(namespace string) []rbacv1.PolicyRule {
 		rule("authorization.k8s.io", on("subjectaccessreviews"), "create"),
 		own,
 		finalize,
+		metricsRules[0],
 	}
 }
 
@@ -193,7 +195,8 @@ func clusterBinding(component, name string, subject rbacv1.Subject) runtime.Obje
 		Subjects: []rbacv1.Subject{subject}}
 }
 
-// metricsRules allow reading the controller's metrics.
+// metricsRules allow reading metrics: those of the controller, and those of kube-apiservers, which show when a process
+// started. Releases before 1.35 show it nowhere else.
 var metricsRules = []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}
 
 // roles returns all roles and their bindings, except versionsRole.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/identity"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/ledger"
@@ -258,8 +259,8 @@ func joined(a, b agreement.Verdict, name string) agreement.Verdict {
 }
 
 // lookAt returns what the ledger has to know about one resource. state is its StorageState, or nil. since is the
-// position of the recorded look. With evidence that is weaker than o.MinEvidence, API servers that no one has asked may
-// be writing.
+// position of the recorded look. With evidence that is weaker than o.MinEvidence asks of a look, API servers that no one
+// has asked may be writing.
 func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, since position,
 	o *Options) ledger.Look {
 	v, known := r.view, new(v1alpha1.StorageStateStatus)
@@ -280,7 +281,7 @@ func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journ
 	for _, server := range v.Servers {
 		l.Servers = append(l.Servers, ledger.Server{
 			ID: server.ID, Process: server.Process, Hash: server.Hash, Answered: server.Answered,
-			CameBack: cameBack(known.Traces, server.Process),
+			CameBack: cameBack(known.Traces, identity.Holder(server.Process)),
 		})
 	}
 	crdName := ""
@@ -295,20 +296,23 @@ func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journ
 		l.OnlyDecodable = v.OnlyDecodable
 		l.Settled = s.round.Ended.Sub(v.Epoch.Since) >= o.SettleTime
 	}
-	if v.Epoch != nil && v.Evidence >= o.MinEvidence {
+	if v.Epoch != nil && v.Evidence >= o.MinEvidence.AtOnce() {
 		l.Epoch = &ledger.EpochID{Hash: v.Epoch.Hash, Processes: v.Epoch.Servers, UID: v.Epoch.CRDUID,
 			Generation: v.Epoch.CRDGeneration}
 	}
 	p := j.since(since, crdName)
-	l.Continuous = p.serversWatched
+	// Where Leases do not show restarts, the watch of them shows nothing about processes that came and went.
+	l.Continuous = p.serversWatched && !restartsHidden(v.Servers, known.ServerStorageVersions)
 	if v.Origin == migrate.Aggregated {
 		// No one watches the processes behind an APIService. Their own traces show whether one came and went.
 		l.Continuous, l.Traces = false, v.Traces
 		return l
 	}
-	for _, process := range p.processes {
-		if !slices.ContainsFunc(v.Servers, func(server agreement.Server) bool { return server.Process == process }) {
-			l.Passed = append(l.Passed, process)
+	for _, holder := range p.processes {
+		if !slices.ContainsFunc(v.Servers, func(server agreement.Server) bool {
+			return identity.Holder(server.Process) == holder
+		}) {
+			l.Passed = append(l.Passed, lastProcess(known.ServerStorageVersions, holder))
 		}
 	}
 	for _, d := range p.crds {
@@ -319,6 +323,25 @@ func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journ
 		l.CRDs = append(l.CRDs, one)
 	}
 	return l
+}
+
+// restartsHidden reports whether the Lease of a server, of the look or of the record, does not show that its process was
+// replaced.
+func restartsHidden(now []agreement.Server, recorded []v1alpha1.ServerEncodingVersion) bool {
+	return slices.ContainsFunc(now, func(s agreement.Server) bool { return identity.HidesRestarts(s.Process) }) ||
+		slices.ContainsFunc(recorded, func(s v1alpha1.ServerEncodingVersion) bool {
+			return identity.HidesRestarts(s.HolderIdentity)
+		})
+}
+
+// lastProcess returns the recorded process of the holder of a Lease, or the holder.
+func lastProcess(recorded []v1alpha1.ServerEncodingVersion, holder string) string {
+	for _, s := range recorded {
+		if identity.Holder(s.HolderIdentity) == holder {
+			return s.HolderIdentity
+		}
+	}
+	return holder
 }
 
 // missing reports whether a resource certainly no longer exists: every part of its group was read.
