@@ -301,7 +301,10 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for _, s := range c.Servers {
+	for i, s := range c.Servers {
+		if i > 0 { // servers of several machines do not start in the same hundredth of a second, which identifies them
+			time.Sleep(20 * time.Millisecond)
+		}
 		group.Go(func() error { return s.Start(ctx) })
 	}
 	return group.Wait()

@@ -4,7 +4,9 @@
 package look
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -204,8 +206,8 @@ func (b *lines) dial(ctx context.Context) (why string, err error) {
 		}
 	}()
 	one.started, one.over, err = one.readStart(ctx)
-	if err == nil && slices.ContainsFunc(b.open, func(other *line) bool { return other.started.Equal(one.started) }) {
-		return "", nil // or two that started at the same moment, which are never told apart
+	if err == nil && slices.ContainsFunc(b.open, one.same) {
+		return "", nil
 	}
 	var over, last net.Conn
 	var again time.Time
@@ -231,6 +233,21 @@ func (b *lines) dial(ctx context.Context) (why string, err error) {
 		b.open = append(b.open, one)
 	}
 	return "", nil
+}
+
+// same reports whether another line leads to the same process, or to one that cannot be told from it: both started at the
+// same moment and show the same certificate.
+func (one *line) same(other *line) bool {
+	return other.started.Equal(one.started) && bytes.Equal(certificateAt(other.over), certificateAt(one.over))
+}
+
+// certificateAt returns the certificate at the other end of a connection, or nil.
+func certificateAt(over net.Conn) []byte {
+	conn, ok := over.(*tls.Conn)
+	if !ok || len(conn.ConnectionState().PeerCertificates) == 0 {
+		return nil
+	}
+	return conn.ConnectionState().PeerCertificates[0].Raw
 }
 
 // connect returns a line that makes one connection of its own.

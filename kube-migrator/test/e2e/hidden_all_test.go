@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build all
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// oneAddress hides the addresses of API servers, as the control planes of providers do.
+const oneAddress = "--endpoint-reconciler-type=none"
+
+// topology is a control plane as clients see it.
+type topology struct {
+	servers int
+	flags   []string
+	// address returns the kubeconfig of the address that clients know.
+	address func(*testing.T, *testbed.Cluster) string
+	// evidence is what a migration reaches without a flag.
+	evidence migrate.Evidence
+}
+
+var (
+	single  = topology{1, nil, ownAddress, migrate.Observed}
+	several = topology{3, nil, ownAddress, migrate.Observed}
+	// balanced servers are behind a load balancer on layer 4, which takes turns.
+	balanced = topology{3, []string{oneAddress}, balancerOf, migrate.Observed}
+	// proxied servers are behind a proxy on layer 7, which hands on the requests of one connection to all of them.
+	proxied = topology{3, []string{oneAddress}, proxyOf, migrate.Verified}
+)
+
+func ownAddress(t *testing.T, cluster *testbed.Cluster) string {
+	kubeconfig, err := cluster.Kubeconfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+func balancerOf(t *testing.T, cluster *testbed.Cluster) string {
+	balancer, err := cluster.Balance()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := balancer.Kubeconfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+func proxyOf(t *testing.T, cluster *testbed.Cluster) string {
+	proxy := testbed.NewProxy(t, cluster)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ctx.Err() == nil; i++ {
+			proxy.Target(cluster.Servers[i%len(cluster.Servers)])
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	kubeconfig, err := proxy.Kubeconfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+func (s topology) start(t *testing.T, release testbed.Release) *testbed.Cluster {
+	return testbed.New(t, testbed.Options{Release: release, Isolated: s.servers > 1, Flags: s.flags,
+		Servers: make([]testbed.ServerOptions, s.servers)})
+}
+
+func TestEveryControlPlaneIsMigratedWithoutAFlag(t *testing.T) {
+	t.Run("balanced", func(t *testing.T) { balanced.migrates(t, testbed.Newest) })
+	t.Run("proxied", func(t *testing.T) { proxied.migrates(t, testbed.Newest) })
+}
+
+// migrates expects that migrate and a controller do their job by default, and that the evidence is the promised one.
+func (s topology) migrates(t *testing.T, release testbed.Release) {
+	cluster := s.start(t, release)
+	installStale(t, cluster, testbed.Bulk{Count: 300}, testbed.Widgets{})
+	kubeconfig := s.address(t, cluster)
+	tool := newCLIWith(t, cluster, kubeconfig)
+
+	for _, resource := range []string{"widgets", "serviceaccounts"} {
+		if m := tool.migrate(0, resource); m.Result.Epoch.Evidence != s.evidence || !m.Result.Proven {
+			t.Errorf("%s: proven %t, %s", resource, m.Result.Proven, m.Evidence)
+		}
+	}
+	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v2: 300})
+	wantClaimed(t, cluster, "v2")
+
+	moveStorage(t, cluster, "v1")
+	c := newControlled(t, cluster)
+	c.kubeconfig = kubeconfig
+	c.triggering()
+	c.untilState(widgetsName, "proven", persistedOnly("v1"))
+	eventually(t, "everything is recorded as current", func() bool {
+		_, wait := tool.start("progress")
+		return wait().code == 0
+	})
+	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v1: 300})
+	wantClaimed(t, cluster, "v1")
+	if m, err := c.read(widgetsName); err != nil || m.Status.Epoch.Evidence != s.evidence.String() {
+		t.Errorf("the evidence of the controller's run is not %v: %+v (%v)", s.evidence, m.Status.Epoch, err)
+	}
+	out := tool.run(0, "check", "widgets")
+	if says := strings.Contains(out.stdout, "Verified"); says != (s.evidence == migrate.Verified) {
+		t.Errorf("check names the evidence: %t\n%s", says, out.stdout)
+	}
+}
+
+// A server behind the balancer that new connections do not reach stores one object after the other in the old version,
+// for a client that has been connected for long.
+func TestAServerThatNoNewConnectionReachesIsNoticedByWhatItStores(t *testing.T) {
+	cluster := testbed.New(t, testbed.Options{Release: testbed.V136, Isolated: true, Flags: []string{oneAddress},
+		Servers: []testbed.ServerOptions{upgraded.Options(), heldBack.Options()}})
+	createDeviceClasses(t, cluster.Servers[1], 3)
+	proxy := testbed.NewProxy(t, cluster) // leads to the first server alone
+	kubeconfig, err := proxy.Kubeconfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool := newCLIWith(t, cluster, kubeconfig)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for pace.Sleep(ctx, 200*time.Millisecond) == nil {
+			_, _, _ = cluster.Servers[1].Do(ctx, http.MethodPatch, deviceClasses.path+"/d0",
+				[]byte(`{"metadata":{"annotations":{"at":"`+time.Now().String()+`"}}}`))
+		}
+	}()
+	m := tool.migrate(3, "deviceclasses")
+	cancel()
+	<-written
+	if m.Result.Proven || !strings.Contains(m.Error, "stored in another version") {
+		t.Errorf("proven %t: %s (%s)", m.Result.Proven, m.Error, m.Evidence)
+	}
+
+	// When it no longer writes, a second pass proves it.
+	if m = tool.migrate(0, "deviceclasses"); m.Result.Epoch.Evidence != migrate.Verified {
+		t.Errorf("the evidence is %s", m.Evidence)
+	}
+	if diff := cmp.Diff(map[string]int{deviceNew: 3}, stored(t, cluster, deviceClasses.kind.Prefix)); diff != "" {
+		t.Errorf("etcd (-want +got):\n%s", diff)
+	}
+}
+
+func createDeviceClasses(t *testing.T, s *testbed.Server, n int) {
+	t.Helper()
+	for i := range n {
+		status, answer, err := s.Do(t.Context(), http.MethodPost, deviceClasses.path, mustJSON(map[string]any{
+			"apiVersion": deviceNew, "kind": "DeviceClass", "metadata": map[string]any{"name": fmt.Sprint("d", i)},
+			"spec": deviceClasses.spec,
+		}))
+		if err != nil || status != http.StatusCreated {
+			t.Fatalf("create: %d %s (%v)", status, answer, err)
+		}
+	}
+}
+
+// A balancer leads to a server of an older version as well: nothing is claimed.
+func TestAServerBehindTheBalancerThatWritesAnotherVersionIsSeen(t *testing.T) {
+	cluster := testbed.New(t, testbed.Options{Release: testbed.V136, Isolated: true, Flags: []string{oneAddress},
+		Servers: []testbed.ServerOptions{upgraded.Options(), heldBack.Options(), upgraded.Options()}})
+	createDeviceClasses(t, cluster.Servers[1], 3)
+	tool := newCLIWith(t, cluster, balancerOf(t, cluster))
+	out := tool.run(3, "migrate", "deviceclasses", "--settle-time=1s", "--agreement-timeout=3s")
+	if text := out.stdout + out.stderr; !strings.Contains(text, "disagree") || !strings.Contains(text, deviceOld) {
+		t.Errorf("it does not say that the servers disagree:\n%s", text)
+	}
+}
