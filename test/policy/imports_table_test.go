@@ -180,7 +180,8 @@ var allowed = map[string][]string{
 		"kube-migrator/internal/inventory", "kube-migrator/internal/upgrade", "migrate",
 	},
 	"kube-migrator/internal/cli/render": {
-		"api/v1alpha1", "internal/printable", "internal/pruning", "kube-migrator/internal/crdupgrade",
+		"api/v1alpha1", "internal/agreement", "internal/phrase", "internal/printable", "internal/pruning",
+		"kube-migrator/internal/crdupgrade",
 		"kube-migrator/internal/etcdaudit", "kube-migrator/internal/install", "kube-migrator/internal/refusal",
 		"kube-migrator/internal/retire", "kube-migrator/internal/upgrade", "migrate",
 	},

@@ -139,8 +139,8 @@ func (b *lines) meet(ctx context.Context, l snapshot.Leases) (open []*line, why 
 		return nil, "the API servers behind the address are not known", nil
 	case n > maxLines:
 		return nil, tooMany(n), nil
-	case b.client.config.Transport != nil:
-		return nil, "the client's transport was made by hand", nil
+	case b.client.unverified != "":
+		return nil, b.client.unverified, nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -48,7 +48,7 @@ func (a *asked) writesData(t *testing.T) {
 		"uninstall": {{"--dry-run=client"}},
 		"request":   {{"secrets", "configmaps", "--dry-run=client"}, {"secrets", "--dry-run=server"}},
 		"pause":     {{"secrets"}, {"--all"}}, "resume": {{"secrets"}}, "cancel": {{"secrets"}},
-		"progress": {{"secrets"}}, "wait": {{"secrets"}}, "version": {{}}, "evidence": {{}},
+		"progress": {{"secrets"}}, "wait": {{"secrets"}}, "version": {{}}, "servers": {{}},
 	}
 	for _, command := range commands(t) {
 		if slices.Contains(noOutput, command.Name()) {
@@ -87,10 +87,10 @@ func (a *asked) data(t *testing.T, format string, line []string) (document map[s
 	return document
 }
 
-// repeatsVerdicts reads what evidence prints as a maintainer would, and comes to the verdict of a look.
+// repeatsVerdicts reads what servers prints as a maintainer would, and comes to the verdict of a look.
 func (a *asked) repeatsVerdicts(t *testing.T) {
 	t.Helper()
-	code, out, errors := a.run(t.Context(), "evidence")
+	code, out, errors := a.run(t.Context(), "servers", "-o", "json")
 	var s snapshot.Snapshot
 	if err := json.Unmarshal([]byte(out), &s); err != nil || code != exit.Done || errors != "" {
 		t.Fatalf("exit code %d, %v, stderr %q", code, err, errors)

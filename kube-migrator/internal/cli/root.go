@@ -16,6 +16,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,6 +28,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // Run runs the command line args, whose first element is the program's own name, and returns the exit code.
@@ -59,6 +61,7 @@ func newRoot(env *environment) *cobra.Command {
 
   plan         show which resources exist, and which need to be migrated
   migrate      rewrite their objects, from this terminal
+  servers      show the API servers, what each writes, and what a migration would prove
   audit        read etcd, or a snapshot of it, and count what it holds
   check        tell whether an upgrade, a downgrade or a new CustomResourceDefinition is safe
   gate         make Cluster API wait until an upgrade is safe
@@ -85,7 +88,7 @@ Exit codes: 0 done or safe, 1 error, 2 unsafe or work left, 3 cannot be determin
 		newPlanCommand(env),
 		newMigrateCommand(env),
 		newAuditCommand(env),
-		newEvidenceCommand(env),
+		newServersCommand(env),
 		newCheckCommand(env),
 		newGateCommand(env),
 		newUpgradeCRDCommand(env),
@@ -180,28 +183,32 @@ func newVersionCommand(env *environment) *cobra.Command {
 	return command
 }
 
-func newEvidenceCommand(env *environment) *cobra.Command {
+func newServersCommand(env *environment) *cobra.Command {
 	var output render.Format
 	command := &cobra.Command{
-		Use:   "evidence",
-		Short: "Print what the API servers say about what they store, for a bug report",
-		Long: `Look once at the API servers, and print what every verdict rests on: their Leases and addresses, what each of them shows
-in discovery and publishes as its StorageVersion, APIServices, and CustomResourceDefinitions. The output contains no
-other object of the cluster. If a verdict surprises you, attach it to a bug report: maintainers can repeat the verdict
-from it.
+		Use:   "servers [RESOURCE…]",
+		Short: "Show the API servers, what each of them writes, and what a migration would prove",
+		Long: `Look once at the API servers, and show which ones there are, whether each could be asked, and what it writes: the version
+of each RESOURCE, or how many resources. Below is the evidence that a migration would have here, what limits it, and what
+would improve it.
 
-Exit codes: 0, or 1 if there is an error.`,
-		Example: `  kube-migrator evidence > evidence.json`,
-		Args:    arg.None,
-		RunE: func(command *cobra.Command, _ []string) error {
-			return printEvidence(command.Context(), env, output)
+-o json prints everything that this rests on: Leases and addresses, what each server shows in discovery and publishes as
+its StorageVersion, APIServices, and CustomResourceDefinitions. It contains no other object of the cluster. If a verdict
+surprises you, attach it to a bug report: maintainers can repeat the verdict from it.
+
+Exit codes: 0 the API servers agree; 1 error; 3 they do not, or it cannot be determined.`,
+		Example: `  kube-migrator servers
+  kube-migrator servers widgets.demo.example.com
+  kube-migrator servers -o json > servers.json`,
+		RunE: func(command *cobra.Command, args []string) error {
+			return showServers(command.Context(), env, args, output)
 		},
 	}
-	arg.Output(command.Flags(), &output, render.JSON, render.YAML)
+	arg.Output(command.Flags(), &output, render.Text, render.JSON, render.YAML)
 	return command
 }
 
-func printEvidence(ctx context.Context, env *environment, output render.Format) error {
+func showServers(ctx context.Context, env *environment, names []string, output render.Format) error {
 	config, err := env.config()
 	if err != nil {
 		return err
@@ -218,5 +225,32 @@ func printEvidence(ctx context.Context, env *environment, output render.Format) 
 	if err != nil {
 		return cluster.Explain("look at the API servers", err)
 	}
-	return render.Data(env.Out, output, snapshot)
+	if output != render.Text {
+		return render.Data(env.Out, output, snapshot)
+	}
+	verdicts := agreement.Judge(&snapshot)
+	verdicts = slices.DeleteFunc(verdicts, func(v agreement.Verdict) bool {
+		return v.Origin == migrate.Aggregated || len(names) > 0 && !slices.Contains(names, v.Resource.String()) &&
+			!slices.Contains(names, v.Resource.Resource)
+	})
+	if len(verdicts) == 0 {
+		return exit.Try(fmt.Errorf("the API servers store no resource %s", strings.Join(names, ", ")), env.name+" plan")
+	}
+	report := render.ServersOf(verdicts, len(names) > 0)
+	report.Releases = snapshot.Releases.All
+	for i := range report.Servers {
+		one := &report.Servers[i]
+		for _, l := range snapshot.Leases.Live {
+			if l.Name == one.Name {
+				one.Name, one.Address, one.Started = cmp.Or(l.Host, l.Name), l.Address, l.Created
+			}
+		}
+	}
+	if err := report.Text(env.Out, env.name); err != nil {
+		return err
+	}
+	if report.Evidence == 0 || len(report.Disagreements) > 0 {
+		return exit.Code(exit.Undetermined)
+	}
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
+	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // A cluster whose API servers cannot be asked one by one stays one. Every object again, every few hours, would prove
@@ -46,6 +47,7 @@ func TestASweepThatProvedNothingIsNotRepeatedWithoutBetterEvidence(t *testing.T)
 		c := p.Config()
 		c.TLSClientConfig.Insecure, c.TLSClientConfig.CAData, c.TLSClientConfig.CAFile = true, nil, ""
 		o := l.optionsFor(c)
+		o.Process.settings.MinEvidence = migrate.Observed
 		o.Attempt, o.ConfigMap = number, name
 		must(t, l.start(o).wait())
 		written := 0
@@ -73,7 +75,7 @@ func TestASweepThatProvedNothingIsNotRepeatedWithoutBetterEvidence(t *testing.T)
 	}
 	for _, o := range []*Outcome{first.Outcome, second.Outcome} {
 		for _, part := range []string{"all 5 objects", "the evidence is Sampled (", "Observed is required",
-			"--min-evidence=sampled"} {
+			"--min-evidence=verified"} {
 			if !strings.Contains(o.Message, part) {
 				t.Errorf("%q does not say %q", o.Message, part)
 			}

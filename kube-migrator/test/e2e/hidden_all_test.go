@@ -82,8 +82,34 @@ func proxyOf(t *testing.T, cluster *testbed.Cluster) string {
 }
 
 func (s topology) start(t *testing.T, release testbed.Release) *testbed.Cluster {
-	return testbed.New(t, testbed.Options{Release: release, Isolated: s.servers > 1, Flags: s.flags,
+	cluster := testbed.New(t, testbed.Options{Release: release, Isolated: s.servers > 1, Flags: s.flags,
 		Servers: make([]testbed.ServerOptions, s.servers)})
+	if s.servers > 1 && len(s.flags) == 0 {
+		wantListed(t, cluster)
+	}
+	return cluster
+}
+
+// wantListed waits until the EndpointSlice lists every API server: a server writes it from its Lease some seconds after
+// its start.
+func wantListed(t *testing.T, cluster *testbed.Cluster) {
+	t.Helper()
+	eventually(t, "all API servers are listed", func() bool {
+		var slice struct {
+			Endpoints []struct{ Addresses []string }
+		}
+		status, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodGet,
+			"/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes", nil)
+		if err != nil || status != http.StatusOK {
+			return false
+		}
+		decode(t, answer, &slice)
+		addresses := 0
+		for _, e := range slice.Endpoints {
+			addresses += len(e.Addresses)
+		}
+		return addresses == len(cluster.Servers)
+	})
 }
 
 func TestEveryControlPlaneIsMigratedWithoutAFlag(t *testing.T) {

@@ -46,23 +46,7 @@ func TestNothingIsProvenWhileAReplacedServerAcceptsWrites(t *testing.T) {
 		}))
 		return err == nil && status == http.StatusCreated
 	}
-	// a server writes the EndpointSlice from its Lease some seconds after its start
-	eventually(t, "both servers are listed", func() bool {
-		var slice struct {
-			Endpoints []struct{ Addresses []string }
-		}
-		status, answer, err := a.Do(t.Context(), http.MethodGet,
-			"/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes", nil)
-		if err != nil || status != http.StatusOK {
-			return false
-		}
-		decode(t, answer, &slice)
-		addresses := 0
-		for _, e := range slice.Endpoints {
-			addresses += len(e.Addresses)
-		}
-		return addresses == 2
-	})
+	wantListed(t, cluster)
 	if !write(t.Context(), "before") {
 		t.Fatal("the server to be replaced does not write")
 	}
