@@ -29,7 +29,8 @@ var (
 	// ErrWouldLoseFields is ErrObjectsFailed if every object that was not rewritten was left alone because it would
 	// lose fields. Repeating the run changes nothing: see Options.AcceptFieldLoss.
 	ErrWouldLoseFields = fmt.Errorf("%w, because they would lose fields", ErrObjectsFailed)
-	// ErrNotProven reports that every object was rewritten, but the evidence is weaker than Options.MinEvidence.
+	// ErrNotProven reports that every object was rewritten, but the evidence is weaker than Options.MinEvidence: not every
+	// API server could be asked, or second passes found objects that one of them had stored in another version.
 	ErrNotProven = errors.New("rewritten, but not proven")
 	// ErrNoAgreement reports that the API servers did not settle on one version within Options.AgreementTimeout.
 	ErrNoAgreement = errors.New("no agreement of the API servers")

@@ -80,7 +80,7 @@ const (
 	Waiting    Phase = "Waiting"   // waiting for the API servers to agree or answer, or for the settle time
 	Rewriting  Phase = "Rewriting"
 	Retrying   Phase = "Retrying"   // trying once more to rewrite the failed objects
-	Verifying  Phase = "Verifying"  // a second pass, in which no object may change
+	Verifying  Phase = "Verifying"  // a second pass, in which every object has to be at rest
 	Confirming Phase = "Confirming" // confirming that the API servers still agree
 	Done       Phase = "Done"
 )

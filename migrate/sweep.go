@@ -260,8 +260,8 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 	if err != nil {
 		return err
 	}
-	if s.state.Complete && s.state.Counts.Failed == 0 && !s.options.Verify {
-		return s.conclude(epoch.Evidence) // the pass was complete before, and nothing can have happened since
+	if s.state.Complete && s.state.Counts.Failed == 0 && !s.options.Verify && s.concluded(epoch.Evidence) {
+		return s.conclude(epoch.Evidence)
 	}
 	s.update(func() {
 		if !s.state.Begun {
@@ -324,7 +324,7 @@ func (s *Sweep) goesOn(epoch Epoch, now time.Time) bool {
 func (s *Sweep) conclude(evidence Evidence) error {
 	s.enter(Done)
 	if s.state.Epoch.Evidence == Verified {
-		evidence = max(evidence, Verified) // the pass makes up for what a look cannot show
+		evidence = max(evidence, Verified) // the second pass makes up for what a look cannot show
 	}
 	s.update(func() { s.state.Epoch.Evidence = min(evidence, s.state.Epoch.Evidence) })
 	if s.state.Epoch.Evidence < s.options.MinEvidence {

@@ -24,7 +24,7 @@ func (s *Sweep) verify(ctx context.Context, starting untilStop) error {
 		return nil
 	}
 	for again := 1; ; again++ {
-		if hidden && s.state.Counts.Done() > 0 {
+		if hidden && (s.state.Counts.Done() > 0 || again > 1) {
 			if err := s.waitForWrites(starting); err != nil {
 				return err
 			}
@@ -48,7 +48,14 @@ func (s *Sweep) verify(ctx context.Context, starting untilStop) error {
 
 // hidden reports whether the epoch may have API servers that were not asked, and a second pass is to make up for that.
 func (s *Sweep) hidden() bool {
-	return s.state.Epoch.Evidence < Verified && s.options.MinEvidence == Verified
+	return s.state.Epoch.Evidence < Observed && s.options.MinEvidence == Verified
+}
+
+// concluded reports whether a pass that was complete before needs no second one: nothing can have happened since that a
+// look would not show, or a second pass could not add what is asked for.
+func (s *Sweep) concluded(now Evidence) bool {
+	evidence := min(now, s.state.Epoch.Evidence)
+	return s.options.MinEvidence != Verified || evidence >= Observed
 }
 
 // confirmed is confirm and, if an API server can no longer be asked, the second pass that makes up for it.
@@ -90,9 +97,10 @@ func (s *Sweep) waitForWrites(starting untilStop) error {
 // secondPass patches every object once more.
 func (s *Sweep) secondPass(ctx context.Context, starting untilStop) error {
 	s.enter(Verifying)
+	s.update(func() { s.moved = 0 })
 	return s.pages(starting, "", func(p page, first bool) error {
 		if first {
-			s.update(func() { s.verified, s.moved = 0, 0 })
+			s.update(func() { s.verified = 0 })
 		}
 		_, failures, err := s.each(ctx, starting, p.objects, s.rest)
 		if err != nil {
@@ -109,13 +117,12 @@ func (s *Sweep) secondPass(ctx context.Context, starting untilStop) error {
 }
 
 // rest patches an object until its resourceVersion no longer changes. It reads the object first: other clients write some
-// objects all the time, and their writes between the two requests, which change managedFields, say nothing about the
-// bytes that were stored.
+// objects all the time, and what they write between the two requests says nothing about the bytes that were stored.
 func (s *Sweep) rest(ctx context.Context, starting untilStop, o object) (Counts, *Failure, error) {
 	if len(o.loses) > 0 && s.state.current(o) {
 		return Counts{}, nil, nil // its managedFields name what it had lost before it was written in this epoch
 	}
-	for attempt := 1; ; attempt++ {
+	for attempt, moved := 1, false; ; attempt++ {
 		now, err := s.read(starting, o)
 		after := now
 		if err == nil {
@@ -128,12 +135,22 @@ func (s *Sweep) rest(ctx context.Context, starting untilStop, o object) (Counts,
 			return s.judge(starting, o, err)
 		case after.resourceVersion == now.resourceVersion:
 			return Counts{}, nil, nil
+		case written(now, after) && attempt >= maxMoves && !moved:
+			return Counts{}, nil, nil
 		case attempt >= maxMoves:
 			return Counts{}, failureOf(after, Conflicting,
 				fmt.Sprintf("each of %d empty patches wrote the object again", attempt)), nil
-		case after.uid == now.uid && after.owners == now.owners:
+		case !written(now, after):
+			moved = true
 			s.update(func() { s.moved++ })
 		}
 		o = after
 	}
+}
+
+// written reports whether a client wrote an object between two readings: what a client or a controller changes is in
+// managedFields, in the metadata, or counts a generation. That the API server drops managedFields is no write.
+func written(before, after object) bool {
+	return before.uid != after.uid || before.generation != after.generation || before.labels != after.labels ||
+		before.owners != after.owners && after.owners != 0
 }

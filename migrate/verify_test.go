@@ -125,3 +125,103 @@ func TestASecondPassMakesUpForServersThatCannotBeAsked(t *testing.T) {
 		})
 	}
 }
+
+// A hidden server may have written since: a complete checkpoint is no proof without another second pass.
+func TestASecondPassIsRepeatedWhereItIsResumed(t *testing.T) {
+	store := &memoryCheckpoints{}
+	agreement := func() (Epoch, error) {
+		return Epoch{Hash: "h", CRDUID: "u", CRDGeneration: 2, Evidence: Sampled, Since: lasting.Since}, nil
+	}
+	h := newHiddenServer(3)
+	run := func(least Evidence) (Result, error, int) {
+		passes := 0
+		s := sweepOf(t, &h.scripted, agreement,
+			Options{Checkpoints: store, Resume: true, MinEvidence: least, MaxInFlight: 1})
+		s.reconnect = func() (rest.Interface, error) {
+			if passes++; passes == 1 {
+				h.writes = 1
+			}
+			return s.wire.client, nil
+		}
+		result, err := s.Run(t.Context())
+		return result, err, passes
+	}
+	if result, err, passes := run(Observed); !errors.Is(err, ErrNotProven) || passes != 0 {
+		t.Fatalf("%+v, %v after %d second passes", result, err, passes)
+	}
+	for range 2 {
+		if result, err, passes := run(Verified); err != nil || result.Epoch.Evidence != Verified || passes != 2 {
+			t.Errorf("resumed: %v, %v after %d second passes, want 2", result.Epoch.Evidence, err, passes)
+		}
+	}
+}
+
+// What was found before the list had to start over counts.
+func TestASecondPassWhoseListStartsOverForgetsNothing(t *testing.T) {
+	h := newHiddenServer(3)
+	epoch, lists := lasting, 0
+	epoch.Evidence = Sampled
+	h.list = func(w http.ResponseWriter) bool {
+		switch lists++; lists {
+		case 3: // the first page of the second pass
+			h.page(w, "o0", "more")
+			return true
+		case 4:
+			return refuse(w, http.StatusGone, "expired")
+		}
+		return false
+	}
+	h.writes = 1
+	passes := 0
+	s := sweepOf(t, &h.scripted, func() (Epoch, error) { return epoch, nil }, Options{MaxInFlight: 1})
+	s.reconnect = func() (rest.Interface, error) { passes++; return s.wire.client, nil }
+	if result, err := s.Run(t.Context()); err != nil || result.Epoch.Evidence != Verified || passes != 2 {
+		t.Errorf("%v, %v after %d second passes and %d lists, want 2", result.Epoch.Evidence, err, passes, lists)
+	}
+}
+
+// Objects that only the second pass meets are waited for, too.
+func TestASecondPassThatFindsTheFirstObjectsIsRepeatedLater(t *testing.T) {
+	h := newHiddenServer(3)
+	epoch, lists, passes := lasting, 0, 0
+	epoch.Evidence = Sampled
+	h.list = func(http.ResponseWriter) bool {
+		if lists++; lists < 3 {
+			h.n = 0
+		} else {
+			h.n = 3
+		}
+		return false
+	}
+	s := sweepOf(t, &h.scripted, func() (Epoch, error) { return epoch, nil }, Options{MaxInFlight: 1})
+	s.reconnect = func() (rest.Interface, error) { passes++; return s.wire.client, nil }
+	if result, err := s.Run(t.Context()); err != nil || result.Epoch.Evidence != Verified || result.Moved != 0 || passes != 1 {
+		t.Errorf("%v, %v after %d waits and %d lists, want 1", result.Epoch.Evidence, err, passes, lists)
+	}
+}
+
+// page answers with one object, and a token for the others.
+func (h *hiddenServer) page(w http.ResponseWriter, name, token string) {
+	fmt.Fprintf(w, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"1000",`+
+		`"continue":%q},"items":[%s]}`, token, object1(name, h.scripted.version(name)))
+}
+
+func TestWhatClientsWriteIsToldFromWhatIsRewritten(t *testing.T) {
+	before := object{uid: "u", generation: 1, labels: 2, owners: 3}
+	for name, tt := range map[string]struct {
+		change func(*object)
+		want   bool
+	}{
+		"nothing but the resourceVersion":       {func(*object) {}, false},
+		"the API server dropped managedFields":  {func(o *object) { o.owners = 0 }, false},
+		"a field":                               {func(o *object) { o.owners = 4 }, true},
+		"a label, without managedFields":        {func(o *object) { o.labels = 5 }, true},
+		"it is being deleted":                   {func(o *object) { o.generation = 2 }, true},
+		"it was deleted and created once again": {func(o *object) { o.uid = "v" }, true},
+	} {
+		after := before
+		if tt.change(&after); written(before, after) != tt.want {
+			t.Errorf("%s: written %t", name, !tt.want)
+		}
+	}
+}

@@ -18,7 +18,7 @@
 // Invariants:
 //
 //   - A look claims only what was true at some moment after the look began, and identities never come back: a process's
-//     holderIdentity is random, and the generation of a CRD only grows. So two looks a few seconds apart that saw the
+//     holderIdentity is random or is joined by when the process started, and the generation of a CRD only grows. So two looks a few seconds apart that saw the
 //     same epoch prove that it lasted from the first to the second. Good ranges and the proof before trimming rely on
 //     that (I1, I2). In a longer time a process may come and go without leaving a difference: {a, b}, then {a, b, c},
 //     then {a, b}. The Lease of a process that crashed stays fresh for a minute; a process that shuts down deletes its
@@ -39,10 +39,10 @@
 package agreement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -52,7 +52,6 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/agreement/look"
 	"github.com/kube-migrator/kube-migrator/internal/agreement/servers"
 	"github.com/kube-migrator/kube-migrator/internal/agreement/snapshot"
-	"github.com/kube-migrator/kube-migrator/internal/identity"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -62,11 +61,17 @@ type (
 	Releases = snapshot.Releases
 )
 
+// ShowsRestarts reports whether the Leases of a release show that a server was restarted; see the snapshot.
+func ShowsRestarts(release string) bool { return snapshot.ShowsRestarts(release) }
+
 // DefaultShutdownDelay is the default of Options.ShutdownDelay.
 const DefaultShutdownDelay = servers.DefaultShutdownDelay
 
 // ErrNotServed reports that the API servers do not serve the resource at the requested version.
 var ErrNotServed = snapshot.ErrNotServed
+
+// errHidden reports that a look cannot tell whether the processes are those of the look before.
+var errHidden = errors.New("not every API server shows when it started")
 
 // maxAttempts bounds how often one look starts over because servers came or went during it.
 const maxAttempts = 3
@@ -78,8 +83,8 @@ type Observer struct {
 
 	mu       sync.Mutex
 	sighting servers.Sighting
-	memories map[schema.GroupResource]servers.Memory // of rounds
-	joined   map[string]*joined                      // by whose servers are asked, see join
+	memories map[schema.GroupResource]servers.Memories // of rounds
+	joined   map[string]*joined                        // by whose servers are asked, see join
 }
 
 // NewObserver returns an Observer for the cluster of config. It does not change config, and sends no request yet.
@@ -88,7 +93,7 @@ func NewObserver(config *rest.Config, options Options) (*Observer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure agreement: %w", err)
 	}
-	return &Observer{looker: l, memories: map[schema.GroupResource]servers.Memory{}, joined: map[string]*joined{}}, nil
+	return &Observer{looker: l, memories: map[schema.GroupResource]servers.Memories{}, joined: map[string]*joined{}}, nil
 }
 
 // For returns the agreement about one resource. It remembers the epoch that it saw last: keep it for as long as you
@@ -115,7 +120,7 @@ type Resource struct {
 	target   migrate.Target
 
 	mu          sync.Mutex
-	memory      servers.Memory
+	memory      servers.Memories
 	explanation Explanation // of the last look that saw an epoch
 }
 
@@ -152,8 +157,8 @@ func (r *Resource) Look(ctx context.Context) (migrate.Epoch, Explanation, error)
 		switch {
 		case err != nil && (silent == nil || errors.Is(err, migrate.ErrDisagreement)):
 			return migrate.Epoch{}, Explanation{}, err
-		case silent != nil && slices.ContainsFunc(v.epoch.Servers, identity.HidesRestarts):
-			return migrate.Epoch{}, Explanation{}, r.undetermined(silent) // the silent one may be another process now
+		case f.hidden: // one of the servers may be another process now
+			return migrate.Epoch{}, Explanation{}, r.undetermined(cmp.Or(silent, errHidden))
 		case silent != nil:
 			return v.epoch, Explanation{}, r.undetermined(silent)
 		}
@@ -183,14 +188,19 @@ func (r *Resource) remember(v conclusion, f findings) migrate.Epoch {
 		stamps.Since = r.observer.sameServersSince(f, stamps)
 	}
 	r.explanation = v.explanation
-	r.memory = r.memory.Next(v.epoch, stamps, servers.ClocksOf(f.leases), f.ended)
-	v.epoch.Since, v.epoch.Leaving = servers.Latest(r.memory.Since, f.absent.Since), f.absent.Until
+	var since time.Time
+	r.memory, since = r.memory.Next(restartsSeen(f.reports), v.epoch, stamps, servers.ClocksOf(f.leases), f.ended)
+	v.epoch.Since, v.epoch.Leaving = servers.Latest(since, f.absent.Since), f.absent.Until
 	v.epoch.Addresses = f.addressesOf(v.epoch.Hash)
 	return v.epoch
 }
 
-// sameServersSince returns since when the present servers have been the same, by looks at any resource.
+// sameServersSince returns since when the present servers have been the same, by looks at any resource. A look that does
+// not see restarts knows nothing about that, and changes nothing.
 func (o *Observer) sameServersSince(f findings, s servers.Stamps) time.Time {
+	if !restartsSeen(f.reports) {
+		return time.Time{}
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.sighting = o.sighting.Next(f.seen(), s, f.ended)

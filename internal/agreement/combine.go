@@ -51,8 +51,8 @@ type Explanation struct {
 
 // Of returns the explanation of a run whose looks have e, with the evidence that the run has.
 func (e Explanation) Of(run migrate.Evidence) Explanation {
-	if run == migrate.Verified {
-		e.Evidence, e.How = run, e.How+", and a second pass a settle time later found every object in this version"
+	if e.Evidence = run; run == migrate.Verified {
+		e.How += ", and a second pass a settle time later found every object in this version"
 	}
 	return e
 }

@@ -14,7 +14,7 @@ import (
 
 // reportOf returns what a survey says about one resource.
 func reportOf(s snapshot.Survey, resource string) report {
-	r := report{evidence: s.Evidence, restartsSeen: s.RestartsSeen, how: s.How, why: s.Why}
+	r := report{evidence: s.Evidence, restartsSeen: s.RestartsSeen, shared: s.Shared, how: s.How, why: s.Why}
 	for _, one := range s.Answers {
 		l, served := one.Document.Find(resource)
 		r.answers = append(r.answers, answer{server: one.Server, address: one.Address, anonymous: one.Anonymous,
@@ -28,6 +28,7 @@ type report struct {
 	answers      []answer
 	evidence     migrate.Evidence
 	restartsSeen bool
+	shared       bool // each server was asked over a connection of its own
 	how, why     string
 	// declared identifies the StorageVersion object that the report comes from; "" for other sources.
 	declared string
@@ -59,6 +60,8 @@ type findings struct {
 	notPublishing string
 	// failed is why the reports are incomplete, or nil.
 	failed error
+	// hidden means that a process may have been replaced since an earlier look, although the Leases are the same.
+	hidden bool
 	// newcomers are processes that started after the look began: an answer may or may not be theirs.
 	newcomers []string
 	// moved means that servers came or went during the look, which ended at ended.

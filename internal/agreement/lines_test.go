@@ -4,11 +4,14 @@
 package agreement
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
@@ -19,14 +22,18 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/kube-migrator/kube-migrator/internal/agreement/look"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/compare"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// fleet is some scripted servers that share their Leases and one address.
+// fleet is some scripted servers that share their Leases, a certificate and one address.
 type fleet struct {
+	ca      []byte
+	tls     *tls.Config
 	servers []*scripted
 	web     []*httptest.Server
 	next    atomic.Int64
@@ -38,21 +45,36 @@ type fleet struct {
 func started(i int) string { return fmt.Sprintf("%d.25", 1767265190+i) }
 
 func newFleet(t *testing.T, release string, n int) *fleet {
-	f, now := &fleet{}, time.Now()
+	certificate, key, err := cert.GenerateSelfSignedCertKey(apiserver.ServerName, []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, now := &fleet{ca: certificate, tls: &tls.Config{Certificates: []tls.Certificate{pair}}}, time.Now()
 	var holders, all = []string{}, []int{}
 	for i := range n {
 		holders, all = append(holders, fmt.Sprintf("%c_1", 'a'+i)), append(all, i)
 	}
 	for i := range n {
 		s := &scripted{holders: [][]string{holders}, release: release, hash: "h", started: started(i), renewed: now}
-		web := httptest.NewUnstartedServer(s)
-		web.EnableHTTP2 = true
-		web.StartTLS()
-		t.Cleanup(web.Close)
-		f.servers, f.web = append(f.servers, s), append(f.web, web)
+		f.servers, f.web = append(f.servers, s), append(f.web, f.start(t, s, f.tls))
 	}
 	f.behind.Store(&all)
 	return f
+}
+
+func (f *fleet) start(t *testing.T, handler http.Handler, config *tls.Config) *httptest.Server {
+	web := httptest.NewUnstartedServer(handler)
+	web.EnableHTTP2 = true
+	if config != nil {
+		web.TLS = config.Clone()
+	}
+	web.StartTLS()
+	t.Cleanup(web.Close)
+	return web
 }
 
 func (f *fleet) choose() *httptest.Server {
@@ -82,25 +104,26 @@ func (f *fleet) config(t *testing.T) *rest.Config {
 			go func() { _, _ = io.Copy(from, to); from.Close() }()
 		}
 	}()
-	return f.configAt("https://" + listener.Addr().String())
+	return &rest.Config{Host: "https://" + listener.Addr().String(), TLSClientConfig: rest.TLSClientConfig{CAData: f.ca}}
 }
 
-func (f *fleet) configAt(host string) *rest.Config {
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.web[0].Certificate().Raw})
-	return &rest.Config{Host: host, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
-}
-
-// proxied leads each request to the next server, over one connection.
-func (f *fleet) proxied(t *testing.T) *rest.Config {
-	proxy := &httputil.ReverseProxy{Transport: f.web[0].Client().Transport, Rewrite: func(r *httputil.ProxyRequest) {
-		to, _ := url.Parse(f.choose().URL)
-		r.SetURL(to)
-	}}
-	web := httptest.NewUnstartedServer(proxy)
-	web.EnableHTTP2 = true
-	web.StartTLS()
-	t.Cleanup(web.Close)
-	return f.configAt(web.URL)
+// proxied leads each request to the next server, over one connection. The proxy shows the certificate of an API server,
+// or one of its own.
+func (f *fleet) proxied(t *testing.T, own bool) *rest.Config {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(f.ca)
+	proxy := &httputil.ReverseProxy{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true},
+		Rewrite: func(r *httputil.ProxyRequest) {
+			to, _ := url.Parse(f.choose().URL)
+			r.SetURL(to)
+		}}
+	if !own {
+		return &rest.Config{Host: f.start(t, proxy, f.tls).URL, TLSClientConfig: rest.TLSClientConfig{CAData: f.ca}}
+	}
+	web := f.start(t, proxy, nil)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})
+	return &rest.Config{Host: web.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
 }
 
 func TestServersBehindOneAddressAreAskedOverAConnectionToEach(t *testing.T) {
@@ -108,29 +131,32 @@ func TestServersBehindOneAddressAreAskedOverAConnectionToEach(t *testing.T) {
 	for name, tt := range map[string]struct {
 		release  string
 		change   func(f *fleet)
-		proxy    bool
+		proxy    string // "own": with a certificate of its own; "alike": with that of an API server
 		evidence migrate.Evidence
 		reason   string
 	}{
-		"three servers":             {recent, func(*fleet) {}, false, migrate.Observed, ""},
-		"three of an older release": {old, func(*fleet) {}, false, migrate.Observed, ""},
-		"one that no connection reaches": {recent, func(f *fleet) { f.behind.Store(&[]int{0, 2}) }, false, migrate.Sampled,
+		"three servers":             {recent, func(*fleet) {}, "", migrate.Observed, ""},
+		"three of an older release": {old, func(*fleet) {}, "", migrate.Observed, ""},
+		"one that no connection reaches": {recent, func(f *fleet) { f.behind.Store(&[]int{0, 2}) }, "", migrate.Sampled,
 			"lead to 2 API servers, and identity Leases show 3"},
-		"two that started at the same moment": {recent, func(f *fleet) { f.servers[1].started = f.servers[2].started }, false,
+		"two that started at the same moment": {recent, func(f *fleet) { f.servers[1].started = f.servers[2].started }, "",
 			migrate.Sampled, "lead to 2 API servers, and identity Leases show 3"},
 		"one that has no Lease yet, and one that is not reached": {recent, func(f *fleet) {
 			f.servers[1].started = "1767268800"
-		}, false, migrate.Sampled, "has no identity Lease yet"},
-		"a proxy that hands on requests":         {recent, func(*fleet) {}, true, migrate.Sampled, "as those of a proxy do"},
-		"a proxy before servers that are older":  {old, func(*fleet) {}, true, migrate.Sampled, "as those of a proxy do"},
-		"reading when they started is forbidden": {recent, forbidMetrics, false, migrate.Sampled, "is not allowed"},
+		}, "", migrate.Sampled, "has no identity Lease yet"},
+		"a proxy that hands on requests":        {recent, func(*fleet) {}, "own", migrate.Sampled, "as those of a proxy do"},
+		"a proxy before servers that are older": {old, func(*fleet) {}, "own", migrate.Sampled, "as those of a proxy do"},
+		"a proxy that looks like an API server": {recent, func(*fleet) {}, "alike", migrate.Sampled, "as those of a proxy do"},
+		"a proxy that leads to one of them": {recent, func(f *fleet) { f.behind.Store(&[]int{1}) }, "own", migrate.Sampled,
+			"as those of a proxy do"},
+		"reading when they started is forbidden": {recent, forbidMetrics, "", migrate.Sampled, "is not allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t, tt.release, 3)
 			tt.change(f)
 			config := f.config(t)
-			if tt.proxy {
-				config = f.proxied(t)
+			if tt.proxy != "" {
+				config = f.proxied(t, tt.proxy == "own")
 			}
 			e, explanation := lookAt(t, observe(t, config, deviceClasses))
 			if e.Evidence != tt.evidence || !strings.Contains(explanation.Reason, tt.reason) || len(e.Servers) != 3 {
@@ -143,6 +169,20 @@ func TestServersBehindOneAddressAreAskedOverAConnectionToEach(t *testing.T) {
 func forbidMetrics(f *fleet) {
 	for _, s := range f.servers {
 		s.started = ""
+	}
+}
+
+// A process without a Lease must not count for one that is not met.
+func TestAProcessWithoutALeaseIsNoticed(t *testing.T) {
+	for _, release := range []string{"v1.37.0", "v1.32.4"} {
+		f := newFleet(t, release, 3)
+		for _, s := range f.servers {
+			s.holders[0] = s.holders[0][:2]
+		}
+		e, explanation := lookAt(t, observe(t, f.config(t), deviceClasses))
+		if e.Evidence != migrate.Sampled || !strings.Contains(explanation.Reason, "lead to 3 API servers") {
+			t.Errorf("%s: the epoch is %+v: %s", release, e, explanation)
+		}
 	}
 }
 

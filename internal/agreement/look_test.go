@@ -147,7 +147,9 @@ func TestAFailedLookReadsTheLeasesAgain(t *testing.T) {
 
 // serve returns the configuration of a client for a handler.
 func serve(t *testing.T, handler http.Handler) *rest.Config {
-	server := httptest.NewTLSServer(handler)
+	server := httptest.NewUnstartedServer(handler)
+	server.EnableHTTP2 = true
+	server.StartTLS()
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	return &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}

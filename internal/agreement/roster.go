@@ -62,10 +62,14 @@ func (f findings) servers() []Server {
 	return r.list
 }
 
-// own returns the answers of servers that were asked at their own addresses.
+// own returns the answers of servers that were asked one by one: over connections of their own, or else at their own
+// addresses.
 func (f findings) own() []answer {
 	var list []answer
 	for _, r := range f.reports {
+		if r.shared {
+			return r.answers
+		}
 		for _, a := range r.answers {
 			if !a.anonymous {
 				list = append(list, a)

@@ -106,7 +106,7 @@ func (o *Observer) verdicts(all []findings, now time.Time) []Verdict {
 			break
 		}
 	}
-	verdicts, memories := make([]Verdict, 0, len(all)), make(map[schema.GroupResource]servers.Memory, len(all))
+	verdicts, memories := make([]Verdict, 0, len(all)), make(map[schema.GroupResource]servers.Memories, len(all))
 	for _, f := range all {
 		v := f.verdict()
 		known, remembered := o.memories[v.Resource]
@@ -116,8 +116,8 @@ func (o *Observer) verdicts(all []findings, now time.Time) []Verdict {
 			if restartsSeen(f.reports) {
 				stamps.Since = o.sighting.Since
 			}
-			m := known.Next(*v.Epoch, stamps, servers.ClocksOf(f.leases), now)
-			memories[v.Resource], v.Epoch.Since = m, servers.Latest(m.Since, f.absent.Since)
+			m, since := known.Next(restartsSeen(f.reports), *v.Epoch, stamps, servers.ClocksOf(f.leases), now)
+			memories[v.Resource], v.Epoch.Since = m, servers.Latest(since, f.absent.Since)
 		case v.Disagree:
 			memories[v.Resource] = known.Disagreed(now)
 		case remembered: // nothing was found out, which changes nothing

@@ -170,6 +170,7 @@ func findingsOf(s *snapshot.Snapshot, target migrate.Target, versions ...string)
 		target: target, versions: versions, leases: s.Leases, endpoints: s.Endpoints, moved: s.Moved, ended: s.Ended,
 		declarations: s.StorageVersions[target.GroupResource()], notPublishing: s.NotPublishing,
 		publishing: s.NotPublishing == "", absent: s.Absent,
+		hidden: target.Origin != migrate.Aggregated && s.HidesRestarts(),
 	}
 	if target.Origin == migrate.Custom {
 		f.crd = s.CRDs[target.GroupResource()]
@@ -258,6 +259,8 @@ func (f findings) verdict() Verdict {
 	switch {
 	case f.moved:
 		err = errors.New("API servers came or went during the look")
+	case f.hidden && !errors.Is(err, migrate.ErrDisagreement):
+		err = errHidden
 	case len(f.versions) == 0 && f.failed == nil:
 		err = errors.New("no API server serves it")
 	case f.failed != nil && (err == nil || !errors.Is(err, migrate.ErrDisagreement)):

@@ -226,7 +226,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 func TestRoundsRememberWhatEarlierOnesSaw(t *testing.T) {
-	o := &Observer{memories: map[schema.GroupResource]servers.Memory{}}
+	o := &Observer{memories: map[schema.GroupResource]servers.Memories{}}
 	f := findings{
 		target: deviceClasses, versions: []string{"v1"}, leases: twoLive,
 		reports: []report{{answers: said("h", "h"), evidence: migrate.Sampled}},

@@ -41,8 +41,8 @@ const (
 // started separates the holder of a Lease from when its process started.
 const started = " started "
 
-// Process identifies a process whose Lease keeps its holder over a restart, as those of kube-apiservers before 1.35 do, by
-// when it started as well. If it is one of several processes and it is unknown which, starts are those of all of them,
+// Process identifies a process whose Lease keeps its holder across a restart, as those of kube-apiservers before 1.35 do,
+// by its start time as well. If it is one of several processes and it is unknown which, starts are those of all of them,
 // sorted.
 func Process(holder string, starts []time.Time) string {
 	const layout = "2006-01-02T15:04:05.000Z07:00"

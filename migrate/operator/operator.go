@@ -24,7 +24,8 @@
 //   - in a Role in default: list on endpointslices of discovery.k8s.io;
 //   - in a Role in Namespace: get, create and update on configmaps.
 //
-// Without the Leases and EndpointSlices the API servers cannot be asked one by one, and by default nothing is proven.
+// Without the Leases and EndpointSlices the API servers cannot be asked one by one, and a run reads everything twice. So
+// does one whose API servers are older than 1.35, without get on the nonResourceURL /metrics.
 // The file rbac.yaml in examples/operator grants exactly this.
 package operator
 

@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kube-migrator/kube-migrator/internal/agreement/servers"
 	"github.com/kube-migrator/kube-migrator/internal/agreement/snapshot"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/waitgroup"
@@ -78,8 +79,8 @@ func (o *Looker) Look(ctx context.Context, of Scope) (s snapshot.Snapshot, err e
 	if s.NotPublishing = "no API server publishes StorageVersions"; of.kubeAPIServers() && len(s.StorageVersions) > 0 {
 		s.NotPublishing = o.observed.publishing(ctx, s.Before, s.Endpoints)
 	}
-	if s.Started = o.observed.startsAt(s.Before, s.Endpoints); s.Shared() {
-		s.Started = o.lines.starts()
+	if of.kubeAPIServers() {
+		o.identify(&s)
 	}
 	if of.everything() {
 		s.Releases = o.releases(ctx, s.Before, s.Endpoints)
@@ -310,6 +311,31 @@ func (o *Looker) firstLeases(ctx context.Context, of Scope) (snapshot.Leases, er
 		return *last, nil
 	}
 	return o.readLeases(ctx)
+}
+
+// identify finds out when the processes started. Only a look that has asked every API server knows all of them. What it
+// found is assumed for a while by looks that could not; see Snapshot.Assumed.
+func (o *Looker) identify(s *snapshot.Snapshot) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	whole, shared := s.Whole()
+	switch {
+	case shared:
+		s.Started = o.lines.starts()
+	case whole:
+		s.Started = o.observed.startsAt(s.Before, s.Endpoints)
+	case slices.Equal(o.identified.holders, s.Listed.Holders()) && time.Since(o.identified.at) < servers.MissedFor:
+		s.Started, s.Assumed = o.identified.started, true
+		return
+	}
+	o.identified = identified{holders: s.Listed.Holders(), started: s.Started, at: time.Now()}
+}
+
+// identified is what the last look that asked every API server found out about when they started.
+type identified struct {
+	holders []string // of their Leases
+	started map[string]time.Time
+	at      time.Time
 }
 
 // forget makes the next look read the Leases first: the look may have failed because the remembered ones were out of

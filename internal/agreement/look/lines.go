@@ -4,9 +4,8 @@
 package look
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -26,8 +25,11 @@ import (
 const (
 	// maxLines bounds the API servers behind one address that are asked one by one (I6).
 	maxLines = 16
-	// meetAgain is how long after it could not meet every API server lines tries again.
+	// meetFor bounds how long a look tries to meet API servers, and meetAgain is how long after a failure it tries again.
+	meetFor   = 3 * time.Second
 	meetAgain = 30 * time.Second
+	// refreshed is how often a process is asked again who it is.
+	refreshed = 30 * time.Second
 	// proxyLasts is how long an address counts as that of a proxy after it was seen to be one.
 	proxyLasts = 10 * time.Minute
 	// leaseDelay is how long after its start a process may create its Lease.
@@ -36,15 +38,20 @@ const (
 
 // lines asks the API servers behind the address in the kubeconfig. A load balancer on layer 4 leads each connection to
 // one process, so lines opens connections until it has met as many processes as there are Leases, keeps one to each, and
-// asks over all of them (docs/adr/0034-a-connection-is-an-identity.md). When a process started tells who it is. A proxy
-// on layer 7 answers from several processes over one connection: two starts show it, and nothing is concluded then.
+// asks over all of them (docs/adr/0034-a-connection-is-an-identity.md). When a process started tells who it is.
+//
+// A proxy on layer 7 answers from several processes over one connection. It shows a certificate of its own, or two starts
+// on one connection, and nothing is concluded then.
 type lines struct {
 	client *client
 
-	mu      sync.Mutex
-	open    []*line
-	again   time.Time // when to try to meet others again
-	proxied time.Time // until when the address counts as that of a proxy
+	mu   sync.Mutex
+	open []*line
+	// searched means that more connections were opened after all processes had been met, and led to no other.
+	searched bool
+	why      string    // no line was opened before
+	again    time.Time // when to try to meet others again
+	proxied  time.Time // until when the address counts as that of a proxy
 }
 
 // line is a connection to one process.
@@ -58,9 +65,9 @@ type line struct {
 // ask asks each process. A connection that has ended is opened again: the process that answers there may be another one.
 func (b *lines) ask(ctx context.Context, q query) (snapshot.Survey, error) {
 	for range reconnects {
-		open, why, err := b.meet(ctx, q.leases)
-		if err != nil || why != "" {
-			return snapshot.Survey{Why: why}, err
+		open, why := b.meet(ctx, q.leases, q.endpoints)
+		if ctx.Err() != nil || why != "" {
+			return snapshot.Survey{Why: why}, ctx.Err()
 		}
 		s := snapshot.Survey{Evidence: migrate.Observed, RestartsSeen: true, Shared: true,
 			How:     "each asked over a connection of its own to " + b.client.base.Host,
@@ -93,7 +100,7 @@ func (b *lines) ask(ctx context.Context, q query) (snapshot.Survey, error) {
 			return s, nil
 		}
 	}
-	return snapshot.Survey{Why: "one connection to " + b.client.base.Host + " after the other ends"}, nil
+	return snapshot.Survey{Why: "connections to " + b.client.base.Host + " keep ending"}, nil
 }
 
 func (b *lines) nameOf(one *line) string {
@@ -115,143 +122,166 @@ func (b *lines) lost(open []*line, ended []bool) {
 // drop ends a line. The lock is held.
 func (b *lines) drop(one *line) {
 	one.end()
+	b.searched = false
 	b.open = slices.DeleteFunc(b.open, func(other *line) bool { return other == one })
 }
 
-// starts returns when the processes of the lines started, for releases whose Leases do not show that.
+// starts returns when the processes of the lines started; zero for releases whose Leases show that.
 func (b *lines) starts() map[string]time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	found := map[string]time.Time{}
 	for i, one := range b.open {
-		if !snapshot.ShowsRestarts(one.release) {
-			found[fmt.Sprintf("connection %d", i+1)] = one.started
+		name := fmt.Sprintf("connection %d", i+1)
+		if found[name] = one.started; snapshot.ShowsRestarts(one.release) {
+			found[name] = time.Time{}
 		}
 	}
 	return found
 }
 
 // meet returns a line to each process that has a Lease, or why there is none.
-func (b *lines) meet(ctx context.Context, l snapshot.Leases) (open []*line, why string, err error) {
-	n := len(l.Live)
+func (b *lines) meet(ctx context.Context, l snapshot.Leases, e snapshot.Endpoints) (open []*line, why string) {
+	n, host := len(l.Live), b.client.base.Host
 	switch {
 	case !l.Known, l.Doubled != "", n < 2:
-		return nil, "the API servers behind the address are not known", nil
+		return nil, "the API servers behind the address are not known"
 	case n > maxLines:
-		return nil, tooMany(n), nil
+		return nil, tooMany(n)
+	case len(e.Addresses) > n:
+		return nil, "" // some of them have no Lease, as observed says
+	case len(l.Uncertain) > 0:
+		return nil, "an API server that departed may still answer"
 	case b.client.unverified != "":
-		return nil, b.client.unverified, nil
+		return nil, b.client.unverified
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.refresh(ctx); err != nil {
-		return nil, "", err
-	}
-	tries := 0
-	for ; len(b.open) < n && tries < 4*n && !b.isProxy() && !time.Now().Before(b.again); tries++ {
-		if why, err := b.dial(ctx); err != nil || why != "" {
-			return nil, why, err
+	meeting, cancel := context.WithTimeout(ctx, meetFor)
+	defer cancel()
+	b.refresh(meeting)
+	for tries := 0; len(b.open) < n && b.canDial() && meeting.Err() == nil; {
+		if tries >= 4*n {
+			b.again, b.why = time.Now().Add(meetAgain), ""
+			break
 		}
+		more := n - len(b.open) + 1
+		b.dial(meeting, more)
+		tries += more
 	}
-	host := b.client.base.Host
+	if len(b.open) == n && !b.searched && b.canDial() {
+		b.dial(meeting, n)
+		b.searched = meeting.Err() == nil
+	}
 	switch {
 	case b.isProxy():
-		return nil, "one connection to " + host + " leads to several API servers, as those of a proxy do", nil
-	case len(b.open) != n:
-		if tries > 0 {
-			b.again = time.Now().Add(meetAgain)
-		}
+		return nil, "one connection to " + host + " leads to several API servers, as those of a proxy do"
+	case len(b.open) < n && b.why != "":
+		return nil, b.why
+	case len(b.open) != n || !b.searched:
 		return nil, fmt.Sprintf("connections to %s lead to %s, and identity Leases show %d", host,
-			phrase.Count(len(b.open), "API server", "API servers"), n), nil
+			phrase.Count(len(b.open), "API server", "API servers"), n)
 	case !matched(b.open, l.Live):
-		return nil, "an API server behind " + host + " has no identity Lease yet", nil
+		return nil, "an API server behind " + host + " has no identity Lease yet"
 	}
-	return slices.Clone(b.open), "", nil
+	return slices.Clone(b.open), ""
 }
 
 func (b *lines) isProxy() bool { return time.Now().Before(b.proxied) }
 
+func (b *lines) canDial() bool { return !b.isProxy() && !time.Now().Before(b.again) }
+
 // refresh asks the lines again who they are, if that was long ago. The lock is held.
-func (b *lines) refresh(ctx context.Context) error {
-	for _, one := range slices.Clone(b.open) {
-		if time.Since(one.read) < proxiedFor {
+func (b *lines) refresh(ctx context.Context) {
+	open := slices.Clone(b.open)
+	answers := make([]func(), len(open))
+	var wg waitgroup.Group
+	for i, one := range open {
+		answers[i] = func() {}
+		if time.Since(one.read) < refreshed {
 			continue
 		}
-		started, over, err := one.readStart(ctx)
+		wg.Go(func() {
+			started, over, err := one.readStart(ctx)
+			switch {
+			case err != nil, over != one.over:
+				answers[i] = func() { b.drop(one) }
+			case !started.Equal(one.started):
+				answers[i] = func() { b.drop(one); b.proxied = time.Now().Add(proxyLasts) }
+			default:
+				answers[i] = func() { one.read = time.Now() }
+			}
+		})
+	}
+	wg.Wait()
+	for _, conclude := range answers {
+		conclude()
+	}
+}
+
+// dial opens some connections at the same time, and keeps those that lead to processes which have not been met. The lock
+// is held.
+func (b *lines) dial(ctx context.Context, n int) {
+	found, errs := make([]*line, n), make([]error, n)
+	var wg waitgroup.Group
+	for i := range n {
+		wg.Go(func() { found[i], errs[i] = b.connect(ctx) })
+	}
+	wg.Wait()
+	for i, one := range found {
 		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil, over != one.over:
-			b.drop(one)
-		case !started.Equal(one.started):
+		case errors.Is(errs[i], errProxied):
 			b.proxied = time.Now().Add(proxyLasts)
-			b.drop(one)
+		case errs[i] != nil && ctx.Err() == nil:
+			b.again, b.why = time.Now().Add(meetAgain), unreadable(errs[i])
+		case errs[i] != nil:
+		case slices.ContainsFunc(b.open, func(other *line) bool { return other.started.Equal(one.started) }):
+			one.end() // or two that started at the same moment, which are never told apart
 		default:
-			one.read = time.Now()
+			b.open, b.searched = append(b.open, one), false
 		}
 	}
-	return nil
 }
 
-// dial opens a connection, and keeps it if it leads to a process that has not been met. The lock is held.
-func (b *lines) dial(ctx context.Context) (why string, err error) {
-	one, err := b.connect()
+// errProxied reports that a connection leads to several processes, or to a proxy.
+var errProxied = errors.New("a proxy answers")
+
+// connect opens a connection and finds out who is at its other end: by when the process started, read twice before the
+// first answer and once after it.
+func (b *lines) connect(ctx context.Context) (*line, error) {
+	one, err := b.newLine()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	keep := false
-	defer func() {
-		if !keep {
-			one.end()
+	var over [4]net.Conn
+	var at [3]time.Time
+	for i, read := range []func(i int) error{
+		func(i int) (err error) { at[0], over[i], err = one.readStart(ctx); return err },
+		func(i int) (err error) { at[1], over[i], err = one.readStart(ctx); return err },
+		func(i int) (err error) { one.release, over[i], err = one.readRelease(ctx); return err },
+		func(i int) (err error) { at[2], over[i], err = one.readStart(ctx); return err },
+	} {
+		if err = read(i); err != nil {
+			break
 		}
-	}()
-	one.started, one.over, err = one.readStart(ctx)
-	if err == nil && slices.ContainsFunc(b.open, one.same) {
-		return "", nil
 	}
-	var over, last net.Conn
-	var again time.Time
-	if err == nil {
-		one.release, over, err = one.readRelease(ctx)
-	}
-	if err == nil {
-		again, last, err = one.readStart(ctx)
-	}
-	switch code := statusOf(err); {
-	case code == http.StatusForbidden, code == http.StatusUnauthorized, code == http.StatusNotFound:
-		b.again = time.Now().Add(meetAgain)
-		return "reading /metrics, which tells API servers behind one address apart, is not allowed", nil
+	one.started, one.over, one.read = at[0], over[0], time.Now()
+	switch {
 	case err != nil:
-		return "", fmt.Errorf("ask a server behind %s: %w", b.client.base.Host, err)
-	case one.over == nil:
-		return "connections cannot be told apart", nil
-	case over != one.over, last != one.over: // it has ended
-	case !again.Equal(one.started):
-		b.proxied = time.Now().Add(proxyLasts)
-	default:
-		one.read, keep = time.Now(), true
-		b.open = append(b.open, one)
+	case one.over == nil || over != [4]net.Conn{one.over, one.over, one.over, one.over}:
+		err = errors.New("a connection has ended")
+	case !isDirect(one.over), !at[1].Equal(at[0]), !at[2].Equal(at[0]):
+		err = errProxied
 	}
-	return "", nil
-}
-
-// same reports whether another line leads to the same process, or to one that cannot be told from it: both started at the
-// same moment and show the same certificate.
-func (one *line) same(other *line) bool {
-	return other.started.Equal(one.started) && bytes.Equal(certificateAt(other.over), certificateAt(one.over))
-}
-
-// certificateAt returns the certificate at the other end of a connection, or nil.
-func certificateAt(over net.Conn) []byte {
-	conn, ok := over.(*tls.Conn)
-	if !ok || len(conn.ConnectionState().PeerCertificates) == 0 {
-		return nil
+	if err != nil {
+		one.end()
+		return nil, err
 	}
-	return conn.ConnectionState().PeerCertificates[0].Raw
+	return one, nil
 }
 
-// connect returns a line that makes one connection of its own.
-func (b *lines) connect() (*line, error) {
+// newLine returns a line that makes one connection of its own.
+func (b *lines) newLine() (*line, error) {
 	config := b.client.config
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
@@ -271,25 +301,23 @@ func (b *lines) connect() (*line, error) {
 	return &line{channel: c, end: t.CloseIdleConnections}, nil
 }
 
-// matched reports whether each line can belong to another Lease: recent releases create it when they start. Where both
-// are sorted by time, the pairs are the closest ones.
+// matched reports whether each line to a recent release can belong to another Lease: these create it when they start. An
+// older Lease may have an older process.
 func matched(open []*line, live []snapshot.Server) bool {
-	created, started := []time.Time{}, []time.Time{}
-	for _, l := range live {
-		created = append(created, l.Created)
-	}
-	for _, one := range open {
+	free := slices.SortedFunc(slices.Values(live), func(a, b snapshot.Server) int { return a.Created.Compare(b.Created) })
+	lines := slices.SortedFunc(slices.Values(open), func(a, b *line) int { return a.started.Compare(b.started) })
+	for _, one := range lines {
 		if !snapshot.ShowsRestarts(one.release) {
-			return true // a Lease may be older than its process
+			continue
 		}
-		started = append(started, one.started)
-	}
-	slices.SortFunc(created, time.Time.Compare)
-	slices.SortFunc(started, time.Time.Compare)
-	for i, at := range started {
-		if delay := created[i].Sub(at); delay < -time.Second || delay > leaseDelay {
+		i := slices.IndexFunc(free, func(l snapshot.Server) bool {
+			delay := l.Created.Sub(one.started)
+			return delay >= -time.Second && delay <= leaseDelay
+		})
+		if i < 0 {
 			return false
 		}
+		free = slices.Delete(free, i, i+1)
 	}
 	return true
 }

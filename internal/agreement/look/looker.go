@@ -3,7 +3,7 @@
 
 // Package look reads everything that shows which API servers of a cluster can write, and in which version: identity
 // Leases, EndpointSlices, APIServices, CustomResourceDefinitions, StorageVersions and discovery. One look gives one
-// Snapshot. A source of evidence is a file (observed.go, aggregated.go, sampled.go, declared.go).
+// Snapshot. A source of evidence is a file (observed.go, lines.go, aggregated.go, sampled.go, declared.go).
 //
 // It never writes to the cluster. It sends credentials to the address in the kubeconfig, and otherwise only to addresses
 // whose certificate it has verified; it never sends the client's credentials to an aggregated API server.
@@ -55,6 +55,8 @@ type Looker struct {
 
 	mu   sync.Mutex
 	last *snapshot.Leases // what the latest look read last; the next look starts from it
+
+	identified identified
 }
 
 // NewLooker returns a Looker for the cluster of config. It does not change config, and sends no request yet.

@@ -33,7 +33,7 @@ type observed struct {
 	holders  []string
 	versions map[string]string
 	publish  map[string]bool
-	// starts is when the process at each address started, for releases whose Leases do not show that.
+	// starts is when the process at each address started; zero for releases whose Leases show that.
 	starts map[string]time.Time
 }
 
@@ -138,17 +138,13 @@ func (o *observed) askOne(ctx context.Context, address string, q query) reply {
 	if !ok {
 		return reply{skipped: true}
 	}
-	known := o.known(address, q.leases.Holders())
 	for range reconnects {
 		body, over, err := channel.get(ctx, q.path)
 		doc, err := parseDocument(body, err)
 		if err != nil {
 			return reply{err: err}
 		}
-		process, same := process{release: known}, known != ""
-		if !same {
-			process, same, err = o.processes.behind(ctx, channel, over)
-		}
+		process, same, err := o.processes.behind(ctx, channel, over)
 		if err != nil {
 			return reply{err: err}
 		}
@@ -158,46 +154,25 @@ func (o *observed) askOne(ctx context.Context, address string, q query) reply {
 				Address: address, Document: doc, Started: process.started}}
 		}
 	}
-	return reply{err: errors.New("one connection to it after the other ends")}
-}
-
-// known returns the release of the server at an address if another process there would have another Lease, and so
-// another set of holders. Otherwise it returns "".
-func (o *observed) known(address string, holders []string) string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.follow(holders)
-	if release := o.versions[address]; snapshot.ShowsRestarts(release) {
-		return release
-	}
-	return ""
+	return reply{err: errors.New("its connections keep ending")}
 }
 
 // learn records what the server at an address has shown.
 func (o *observed) learn(address string, holders []string, p process) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if slices.Equal(o.holders, holders) {
-		o.versions[address] = p.release
-	}
-	if o.starts[address] = p.started; p.started.IsZero() {
-		delete(o.starts, address)
-	}
+	o.follow(holders)
+	o.versions[address], o.starts[address] = p.release, p.started
 }
 
-// startsAt returns the starts of the processes at some addresses. A process that does not answer counts as the one that
-// answered last: the look in which it answers again shows whether it is.
+// startsAt returns when the processes at the addresses started that have answered a look; zero for releases whose Leases
+// show that.
 func (o *observed) startsAt(l snapshot.Leases, e snapshot.Endpoints) map[string]time.Time {
 	addresses, _ := o.addresses(l, e)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	found := map[string]time.Time{}
-	for _, address := range addresses {
-		if at, ok := o.starts[address]; ok {
-			found[address] = at
-		}
-	}
-	return found
+	maps.DeleteFunc(o.starts, func(address string, _ time.Time) bool { return !slices.Contains(addresses, address) })
+	return maps.Clone(o.starts)
 }
 
 // channel returns the channel to the server at an address. ok is false while the address is not to be asked.

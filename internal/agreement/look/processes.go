@@ -6,6 +6,7 @@ package look
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -36,9 +37,9 @@ func (c channel) get(ctx context.Context, path string) (body []byte, over net.Co
 	if path == unfit {
 		return nil, nil, errUnfit
 	}
-	ctx, over2 := traced(ctx)
+	ctx, connection := traced(ctx)
 	body, _, err = c.client.send(ctx, c.http, c.base+path, anyJSON, c.timeout)
-	return body, over2(), err
+	return body, connection(), err
 }
 
 // traced returns a context whose request records its connection, and a function that returns it.
@@ -112,30 +113,41 @@ type process struct {
 type processes struct {
 	mu     sync.Mutex
 	known  map[net.Conn]process
-	order  []net.Conn             // of known, the oldest first
-	asking map[string]*sync.Mutex // by base: documents that are requested at the same time need one reading
+	order  []net.Conn         // of known, the oldest first
+	asking map[string]*asking // by base
+}
+
+// asking lets documents that are requested at the same time share one reading of a process.
+type asking struct {
+	sync.Mutex
+	// why is why the start could not be read, and until when that is not tried again.
+	why   string
+	until time.Time
 }
 
 const (
 	// maxConnections bounds how many connections are remembered (I6).
 	maxConnections = 2 * maxServers
-	// proxiedFor is how long the start of a process counts that was read at the address in the kubeconfig. A proxy there
-	// may keep our connection when the process behind it is replaced.
-	proxiedFor = 30 * time.Second
+	// proxiedFor is how long the start of a process counts that was read through a proxy: the proxy may keep our
+	// connection when the process behind it is replaced.
+	proxiedFor = 5 * time.Second
+	// unreadFor is how long after a failure the start of a process is not read again: an answer of some MB that does not
+	// arrive would hold up every look.
+	unreadFor = 30 * time.Second
 	// reconnects is how often a document is requested again because the connection of its answer has ended.
 	reconnects = 3
 )
 
 func newProcesses() *processes {
-	return &processes{known: map[net.Conn]process{}, asking: map[string]*sync.Mutex{}}
+	return &processes{known: map[net.Conn]process{}, asking: map[string]*asking{}}
 }
 
 // behind returns the process at the other end of the connection over which an answer came, and asks it if that is not
 // known. It is not the one that gave the answer if same is false: the connection has ended in between.
 func (p *processes) behind(ctx context.Context, c channel, over net.Conn) (one process, same bool, err error) {
-	lock := p.lockOf(c.base)
-	lock.Lock()
-	defer lock.Unlock()
+	asked := p.at(c.base)
+	asked.Lock()
+	defer asked.Unlock()
 	if known, ok := p.recall(c, over); ok {
 		return known, true, nil
 	}
@@ -144,35 +156,50 @@ func (p *processes) behind(ctx context.Context, c channel, over net.Conn) (one p
 		return process{}, false, err
 	}
 	one = process{release: release, read: time.Now()}
-	if snapshot.ShowsRestarts(release) { // another process would have another Lease
+	if snapshot.ShowsRestarts(release) { // the Leases around the look show whether it was replaced
 		p.keep(at, one)
 		p.keep(over, one)
 		return one, true, nil
 	}
+	if time.Now().Before(asked.until) {
+		one.unread = asked.why
+		return one, true, nil
+	}
 	started, again, err := c.readStart(ctx)
-	switch code := statusOf(err); {
+	switch {
+	case ctx.Err() != nil:
+		return process{}, false, ctx.Err()
+	case err != nil:
+		asked.why, asked.until = unreadable(err), time.Now().Add(unreadFor)
+		one.unread = asked.why
+		return one, true, nil
 	case at == nil:
 		one.unread = "their connections cannot be told apart"
-	case code == http.StatusForbidden, code == http.StatusUnauthorized, code == http.StatusNotFound:
-		one.unread = "reading /metrics, which shows when each process started, is not allowed"
-	case errors.Is(err, errNoStart):
-		one.unread = err.Error()
-	case err != nil:
-		return process{}, false, err
+		return one, true, nil
 	case again != at:
 		return process{}, false, nil
-	default:
-		one.started = started
 	}
+	one.started = started
 	p.keep(at, one)
 	return one, at == over, nil
 }
 
-func (p *processes) lockOf(base string) *sync.Mutex {
+// unreadable says why the start of a process could not be read.
+func unreadable(err error) string {
+	switch code := statusOf(err); {
+	case errors.Is(err, errNoStart):
+		return err.Error()
+	case code == http.StatusForbidden, code == http.StatusUnauthorized:
+		return "reading /metrics, which shows when each process started, is not allowed"
+	}
+	return "reading /metrics, which shows when each process started, failed: " + err.Error()
+}
+
+func (p *processes) at(base string) *asking {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.asking[base] == nil {
-		p.asking[base] = new(sync.Mutex)
+		p.asking[base] = new(asking)
 	}
 	return p.asking[base]
 }
@@ -181,10 +208,21 @@ func (p *processes) recall(c channel, over net.Conn) (process, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	one, ok := p.known[over]
-	if ok && c.shared && !one.started.IsZero() && time.Since(one.read) > proxiedFor {
+	if ok && c.shared && !isDirect(over) && !one.started.IsZero() && time.Since(one.read) > proxiedFor {
 		return process{}, false
 	}
 	return one, ok
+}
+
+// isDirect reports whether an API server is at the other end of a connection, and not a proxy that speaks TLS itself: its
+// certificate is valid for the name that all API servers have.
+func isDirect(over net.Conn) bool {
+	conn, ok := over.(*tls.Conn)
+	if !ok {
+		return false
+	}
+	shown := conn.ConnectionState().PeerCertificates
+	return len(shown) > 0 && shown[0].VerifyHostname(serverName) == nil
 }
 
 func (p *processes) keep(over net.Conn, one process) {

@@ -181,6 +181,28 @@ func (m Memory) Next(e migrate.Epoch, s Stamps, c Clocks, now time.Time) Memory 
 	return Memory{epoch: e, stamps: s, Since: Latest(since, notBefore), at: now, notBefore: notBefore}
 }
 
+// Memories are that of the looks which see restarts, and that of all others: what the former know of the beginning of an
+// epoch is unknown to the latter, and an epoch does not begin again because one look had weaker evidence.
+type Memories struct{ seeing, others Memory }
+
+// Next adds a look that ended now, and returns since when its epoch has lasted, as far as looks of its kind know.
+func (m Memories) Next(seesRestarts bool, e migrate.Epoch, s Stamps, c Clocks, now time.Time) (Memories, time.Time) {
+	own, other := &m.seeing, &m.others
+	if !seesRestarts {
+		own, other = other, own
+	}
+	*own = own.Next(e, s, c, now)
+	if !other.at.IsZero() && !other.epoch.Same(e) {
+		*other = Memory{at: now} // another epoch is over
+	}
+	return m, own.Since
+}
+
+// Disagreed returns the memories after a look that saw the servers disagree.
+func (m Memories) Disagreed(now time.Time) Memories {
+	return Memories{seeing: m.seeing.Disagreed(now), others: m.others.Disagreed(now)}
+}
+
 // Latest returns the latest of some moments, or zero.
 func Latest(times ...time.Time) time.Time {
 	var l time.Time

@@ -184,3 +184,38 @@ func TestSinceOverSeveralLooks(t *testing.T) {
 		})
 	}
 }
+
+// For one look each server could be asked, and then no longer: the epoch does not begin again.
+func TestALookWithOtherEvidenceDoesNotBeginTheEpochAgain(t *testing.T) {
+	e, other := migrate.Epoch{Hash: "h", Servers: []string{"a_1"}}, migrate.Epoch{Hash: "h", Servers: []string{"a_2"}}
+	known, unknown := StampsOf(settled()), Stamps{serversUnknown: true}
+	var m Memories
+	var since time.Time
+	look := func(sees bool, e migrate.Epoch, after time.Duration) time.Time {
+		s := known
+		if !sees {
+			s = unknown
+		}
+		m, since = m.Next(sees, e, s, Clocks{time.Second, at(after)}, at(after))
+		return since
+	}
+	if got := look(false, e, 0); !got.Equal(noon) {
+		t.Errorf("the first look: %v", got)
+	}
+	if got := look(true, e, time.Minute); !got.Equal(at(-time.Hour + 2*time.Second)) {
+		t.Errorf("one that sees restarts: %v", got)
+	}
+	if got := look(false, e, 2*time.Minute); !got.Equal(noon) {
+		t.Errorf("one that does not: %v, want that of the first", got)
+	}
+	look(false, other, 3*time.Minute)
+	if got := look(true, e, 4*time.Minute); got.Before(at(3 * time.Minute)) {
+		t.Errorf("after a look at another epoch: %v", got)
+	}
+	m = m.Disagreed(at(5 * time.Minute))
+	for _, sees := range []bool{true, false} {
+		if got := look(sees, e, 6*time.Minute); got.Before(at(5 * time.Minute)) {
+			t.Errorf("after a disagreement: %v", got)
+		}
+	}
+}

@@ -10,16 +10,25 @@ import (
 	"time"
 
 	"github.com/kube-migrator/kube-migrator/internal/identity"
+	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// Shared reports whether servers were asked over connections of their own to one address.
-func (s *Snapshot) Shared() bool {
-	for _, i := range s.Inquiries {
-		if slices.ContainsFunc(i.Surveys, func(one Survey) bool { return one.Shared }) {
-			return true
+// Whole reports whether the look has asked every kube-apiserver, and shared whether it did so over connections of their
+// own to one address.
+func (s *Snapshot) Whole() (whole, shared bool) {
+	for gv, i := range s.Inquiries {
+		for _, one := range i.Surveys {
+			if s.Services[gv] == nil && one.Evidence >= migrate.Observed {
+				whole, shared = true, shared || one.Shared
+			}
 		}
 	}
-	return false
+	return whole, shared
+}
+
+// HidesRestarts reports whether the identity of a process rests on when it started, and that is only assumed.
+func (s *Snapshot) HidesRestarts() bool {
+	return s.Assumed && slices.ContainsFunc(s.Leases.Holders(), identity.HidesRestarts)
 }
 
 // Identify makes the Leases identify processes of releases whose Leases do not show that a process was replaced: by when
@@ -28,25 +37,24 @@ func (s *Snapshot) Shared() bool {
 // Such servers do not publish their addresses, so a Lease cannot always be told to belong to one of several: then each
 // server that may be meant has another identity as soon as one of them is another process.
 func (s *Snapshot) Identify() {
+	starts := slices.Collect(maps.Values(s.Started))
 	for _, i := range s.Inquiries {
 		for _, survey := range i.Surveys {
 			for _, a := range survey.Answers {
-				s.Moved = s.Moved || !a.Started.IsZero() && !slices.ContainsFunc(slices.Collect(maps.Values(s.Started)),
-					a.Started.Equal)
+				s.Moved = s.Moved || !s.Assumed && !a.Started.IsZero() && len(starts) > 0 &&
+					!slices.ContainsFunc(starts, a.Started.Equal)
 			}
 		}
 	}
-	if len(s.Started) > 0 {
-		for _, l := range []*Leases{&s.Listed, &s.Before, &s.Leases} {
-			l.Live = identified(l.Live, s.Started)
-		}
+	for _, l := range []*Leases{&s.Listed, &s.Before, &s.Leases} {
+		l.Live = identified(l.Live, s.Started)
 	}
 }
 
 func identified(live []Server, started map[string]time.Time) []Server {
 	var rest []time.Time
 	for address, at := range started {
-		if !slices.ContainsFunc(live, func(s Server) bool { return address != "" && s.Address == address }) {
+		if !at.IsZero() && !slices.ContainsFunc(live, func(s Server) bool { return address != "" && s.Address == address }) {
 			rest = append(rest, at)
 		}
 	}
@@ -57,10 +65,14 @@ func identified(live []Server, started map[string]time.Time) []Server {
 		starts := rest
 		if at, own := started[s.Address]; own && s.Address != "" {
 			starts = []time.Time{at}
-		} else if s.Address != "" || len(rest) == 0 {
-			continue
 		}
-		s.Holder, s.Created = identity.Process(s.Holder, starts), starts[len(starts)-1]
+		if len(starts) == 0 || starts[0].IsZero() {
+			continue // its Lease shows when it started
+		}
+		s.Holder = identity.Process(s.Holder, starts)
+		if last := starts[len(starts)-1]; last.After(s.Created) {
+			s.Created = last
+		}
 	}
 	slices.SortFunc(live, func(a, b Server) int { return strings.Compare(a.Holder, b.Holder) })
 	return live

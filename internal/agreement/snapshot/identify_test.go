@@ -40,15 +40,15 @@ func TestProcessesOfOldReleasesAreIdentifiedByTheirStart(t *testing.T) {
 	if want := []string{"a_1 started 2026-01-01T12:00:00.000Z"}; !slices.Equal(one, want) {
 		t.Errorf("one server: %v, want %v", one, want)
 	}
-	both := map[string]time.Time{first: at(0), second: at(1)}
+	both := map[string]time.Time{first: at(0), second: at(1), recent.Address: {}}
 	three := holders(snapshot([]Server{old1, old2, recent}, both))
 	if three[2] != "c_1" || identity.Holder(three[0]) != "a_1" || identity.Holder(three[1]) != "b_1" {
 		t.Errorf("two old servers and a recent one: %v", three)
 	}
 	for name, started := range map[string]map[string]time.Time{
-		"the one that started first is replaced": {first: at(5), second: at(1)},
-		"the other one is":                       {first: at(0), second: at(5)},
-		"its machine's clock is behind":          {first: at(-5), second: at(1)},
+		"the one that started first is replaced": {first: at(5), second: at(1), recent.Address: {}},
+		"the other one is":                       {first: at(0), second: at(5), recent.Address: {}},
+		"its machine's clock is behind":          {first: at(-5), second: at(1), recent.Address: {}},
 	} {
 		if now := holders(snapshot([]Server{old1, old2, recent}, started)); now[0] == three[0] || now[1] == three[1] {
 			t.Errorf("%s: %v, before %v", name, now, three)
@@ -56,6 +56,11 @@ func TestProcessesOfOldReleasesAreIdentifiedByTheirStart(t *testing.T) {
 	}
 	if again := holders(snapshot([]Server{old1, old2, recent}, both)); !slices.Equal(again, three) {
 		t.Errorf("nothing happened: %v, before %v", again, three)
+	}
+
+	published := recent // an old release that publishes its address, behind a load balancer
+	if own := holders(snapshot([]Server{published}, map[string]time.Time{"connection 1": at(3)})); !identity.HidesRestarts(own[0]) {
+		t.Errorf("a published address hides the start: %v", own)
 	}
 
 	s := snapshot([]Server{old1}, map[string]time.Time{"": at(5)})

@@ -20,8 +20,7 @@ type Releases struct {
 var RestartsSeenFrom = version.MustParseGeneric("1.35.0")
 
 // ShowsRestarts reports whether kube-apiservers of a release, such as "v1.37.0", replace their identity Lease when they
-// start, as those from 1.35 on do. Evidence about other releases is at most Sampled, however they are asked. It returns
-// true for a release that cannot be parsed.
+// start, as those from 1.35 on do. It returns false for a release that cannot be parsed.
 func ShowsRestarts(release string) bool {
 	v, err := version.ParseGeneric(release)
 	return err == nil && !v.LessThan(RestartsSeenFrom)

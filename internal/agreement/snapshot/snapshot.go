@@ -26,9 +26,12 @@ type Snapshot struct {
 	// Moved means that kube-apiservers came or went during the look.
 	Moved     bool
 	Endpoints Endpoints
-	// Started is when the processes at addresses, or at the other ends of connections, started, for releases whose Leases
-	// do not show that a process was replaced.
+	// Started is when the processes at addresses, or at the other ends of connections, started; zero for releases whose
+	// Leases show that a process was replaced.
 	Started map[string]time.Time `json:",omitempty"`
+	// Assumed means that Started is that of an earlier look, because not every API server could be asked: a process may
+	// have been replaced since.
+	Assumed bool `json:",omitempty"`
 	CRDs    map[schema.GroupResource]*crd.CRD
 	// Services are those behind APIServices before the first question, ServicesAfter after the last answer.
 	Services, ServicesAfter map[schema.GroupVersion]*Service

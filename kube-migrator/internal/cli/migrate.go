@@ -110,7 +110,7 @@ func (c *migrateCommand) add(flags *pflag.FlagSet) {
 		"How many of many clusters are migrated at the same time")
 	dryRunVar(flags, &c.dryRun, "show what would be migrated",
 		"send every patch as a dry run, which shows what admission and validation reject")
-	flags.BoolVar(&c.options.Verify, "verify", false, "Add a second pass in which no resourceVersion may change")
+	flags.BoolVar(&c.options.Verify, "verify", false, "Add a second pass in which every object has to be at rest, also where each API server can be asked")
 	flags.BoolVar(&c.options.RetryThroughStatus, "retry-through-status", false,
 		"Rewrite an object that validation or admission refuses by an empty patch of its status, which most webhooks "+
 			"and policies are not asked about")

@@ -182,7 +182,7 @@ func (m *migration) migrate(ctx context.Context, r inventory.Resource) (render.M
 	}
 	result, err := m.watch(ctx, report.Resource, sweep)
 	report.Result, report.Outcome = result, m.outcome(err)
-	if last := servers.Explanation(); last.Evidence == result.Epoch.Evidence.AtOnce() && last.Evidence > 0 {
+	if last := servers.Explanation(); last.Evidence >= result.Epoch.Evidence.AtOnce() && last.Evidence > 0 {
 		report.Evidence = last.Of(result.Epoch.Evidence).String()
 	}
 	if err == nil && !options.DryRun {
@@ -330,7 +330,7 @@ func (m *migration) next(report render.Migration, err error) string {
 		if reachable >= m.options.MinEvidence { // its second pass found objects in another version
 			return m.again(report.Resource)
 		}
-		return m.again(report.Resource, "--resume", "--min-evidence="+strings.ToLower(reachable.String()))
+		return m.again(report.Resource, "--min-evidence="+strings.ToLower(reachable.String()))
 	case errors.Is(err, migrate.ErrStorageVersionMoved):
 		return m.again(report.Resource)
 	case errors.Is(err, migrate.ErrWouldLoseFields):

@@ -50,8 +50,8 @@ const (
 	ByNothing        Source = ""
 )
 
-// verified is the evidence of runs that make up for API servers which could not be asked.
-const verified = "Verified"
+// sampled is the evidence of looks that could not ask every API server.
+const sampled = "Sampled"
 
 // Finding is the answer for one resource.
 type Finding struct {
@@ -64,7 +64,7 @@ type Finding struct {
 	Next string `json:"next,omitempty"`
 	// Source is what the verdict relies on.
 	Source Source `json:"source,omitempty"`
-	// Evidence is Verified if the verdict relies on a StorageState of API servers that could not all be asked.
+	// Evidence is that of the migration, if the verdict relies on a StorageState of API servers that could not all be asked.
 	Evidence string `json:"evidence,omitempty"`
 	// Stored are the versions that may be stored: "v1", or group/version if it is the version of another group, or a
 	// hash if no known version has it, or "Unknown".
@@ -161,8 +161,8 @@ func (q Question) Conclude(findings []Finding, understated []Understatement, s S
 			what += " of " + phrase.Few(r.with(Safe))
 		}
 		r.Verdict, r.Sentence = Safe, q.yes(what)
-		if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Evidence == verified }) {
-			r.Sentence += " Not every API server could be asked (" + verified + ")."
+		if i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Evidence != "" }); i >= 0 {
+			r.Sentence += " Not every API server could be asked (" + r.Findings[i].Evidence + ")."
 		}
 	}
 	if len(s.Excluded) > 0 {

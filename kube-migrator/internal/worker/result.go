@@ -111,6 +111,9 @@ func (s *sweeping) message(ctx context.Context, result Result, err error) string
 		}
 		return cut(text)
 	case ResultNotProven:
+		if report.Epoch.Evidence.Reachable() >= s.run.leastEvidence() { // second passes found objects in another version
+			return cut(sentence(err))
+		}
 		return cut(notProven(done, report.Epoch.Evidence, s.run.leastEvidence(), s.weakness(ctx)))
 	case ResultStorageVersionMoved:
 		return cut(sentence(err) + s.moved(ctx))
@@ -161,7 +164,7 @@ func notProven(done int64, evidence, least migrate.Evidence, why string) string 
 	text := fmt.Sprintf("all %d objects were rewritten, but it is not proven that none is left: the evidence is "+
 		"%v%s, but %v is required",
 		done, evidence, why, least)
-	if evidence == 0 || evidence.Reachable() >= least {
+	if evidence == 0 {
 		return text
 	}
 	return text + "; to accept weaker evidence: kube-migrator install --min-evidence=" +

@@ -118,10 +118,11 @@ func (h *ByHand) try(ctx context.Context, proof ledger.Proof,
 	return next.PersistedVersions, "", h.write(ctx, state, &next)
 }
 
-// tooWeak returns why the evidence of a run is too weak, or "". A record whose own evidence is as weak shows that the
-// installation accepts it.
+// tooWeak returns why the evidence of a run is too weak, or "". A record of an epoch that not every API server was asked
+// about shows that the installation accepts a run that has made up for that.
 func tooWeak(evidence migrate.Evidence, s *v1alpha1.StorageStateStatus) string {
-	if evidence >= migrate.Verified || s.Evidence == evidence.String() {
+	accepted := evidence == migrate.Verified && s.Epoch != nil && s.Evidence == migrate.Sampled.String()
+	if evidence >= migrate.Observed || accepted {
 		return ""
 	}
 	return fmt.Sprintf("the evidence of the run is %v", evidence)

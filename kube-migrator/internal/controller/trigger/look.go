@@ -301,8 +301,7 @@ func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journ
 			Generation: v.Epoch.CRDGeneration}
 	}
 	p := j.since(since, crdName)
-	// Where Leases do not show restarts, the watch of them shows nothing about processes that came and went.
-	l.Continuous = p.serversWatched && !restartsHidden(v.Servers, known.ServerStorageVersions)
+	l.Continuous = p.serversWatched && !s.restartsHidden(&v, known.ServerStorageVersions)
 	if v.Origin == migrate.Aggregated {
 		// No one watches the processes behind an APIService. Their own traces show whether one came and went.
 		l.Continuous, l.Traces = false, v.Traces
@@ -325,13 +324,26 @@ func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journ
 	return l
 }
 
-// restartsHidden reports whether the Lease of a server, of the look or of the record, does not show that its process was
-// replaced.
-func restartsHidden(now []agreement.Server, recorded []v1alpha1.ServerEncodingVersion) bool {
-	return slices.ContainsFunc(now, func(s agreement.Server) bool { return identity.HidesRestarts(s.Process) }) ||
-		slices.ContainsFunc(recorded, func(s v1alpha1.ServerEncodingVersion) bool {
-			return identity.HidesRestarts(s.HolderIdentity)
-		})
+// restartsHidden reports whether processes may have come and gone that the watch of Leases does not show: those of
+// releases whose Leases do not show a restart. Equal starts prove that there was none. Where starts cannot be read, the
+// traces that servers leave have to show it, and where they leave none, nothing does.
+func (s *observation) restartsHidden(v *agreement.Verdict, recorded []v1alpha1.ServerEncodingVersion) bool {
+	now, before := map[string]bool{}, map[string]bool{}
+	for _, server := range v.Servers {
+		if identity.HidesRestarts(server.Process) {
+			now[server.Process] = true
+		}
+	}
+	for _, server := range recorded {
+		if identity.HidesRestarts(server.HolderIdentity) {
+			before[server.HolderIdentity] = true
+		}
+	}
+	if len(now)+len(before) > 0 {
+		return !maps.Equal(now, before)
+	}
+	old := slices.ContainsFunc(s.round.Releases.All, func(release string) bool { return !agreement.ShowsRestarts(release) })
+	return old && !slices.Contains(s.traces.left, ledger.Untraced)
 }
 
 // lastProcess returns the recorded process of the holder of a Lease, or the holder.
