@@ -18,11 +18,11 @@
 // Invariants:
 //
 //   - A look claims only what was true at some moment after the look began, and identities never come back: a process's
-//     holderIdentity is random or is joined by when the process started, and the generation of a CRD only grows. So two looks a few seconds apart that saw the
-//     same epoch prove that it lasted from the first to the second. Good ranges and the proof before trimming rely on
-//     that (I1, I2). In a longer time a process may come and go without leaving a difference: {a, b}, then {a, b, c},
-//     then {a, b}. The Lease of a process that crashed stays fresh for a minute; a process that shuts down deletes its
-//     Lease.
+//     holderIdentity is random or is joined by when the process started, and the generation of a CRD only grows. So two
+//     looks a few seconds apart that saw the same epoch prove that it lasted from the first to the second. Good ranges
+//     and the proof before trimming rely on that (I1, I2). In a longer time a process may come and go without leaving a
+//     difference: {a, b}, then {a, b, c}, then {a, b}. The Lease of a process that crashed stays fresh for a minute; a
+//     process that shuts down deletes its Lease.
 //   - Doubt makes evidence weaker or Since later, never the reverse: if something cannot be read, the evidence is at
 //     most Sampled, and an unknown moment of change counts as the moment of our own first look.
 //   - Every hash that any server shows or publishes is in the verdict, even if it counts for nothing else. A version that

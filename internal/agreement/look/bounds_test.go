@@ -83,7 +83,7 @@ func TestAWordThatIsNoPathSegmentIsNeverAskedFor(t *testing.T) {
 	} {
 		_, _, err := c.get(t.Context(), path)
 		_, fresh := c.getFresh(t.Context(), path)
-		_, own := c.getOwn(t.Context(), "192.0.2.1:443", path, time.Second)
+		_, _, own := c.channelTo("192.0.2.1:443", time.Second).get(t.Context(), path)
 		_, metadata := c.getMetadata(t.Context(), path)
 		for _, err := range []error{err, fresh, own, metadata} {
 			if !errors.Is(err, migrate.ErrUntrustedAnswer) {

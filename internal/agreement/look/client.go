@@ -132,19 +132,6 @@ func (c *client) getFresh(ctx context.Context, path string) ([]byte, error) {
 	return body, err
 }
 
-// getOwn reads path from the server at host:port. It verifies the certificate, for serverName and with the cluster's
-// authority, before it sends any part of the request or of the client's certificate.
-func (c *client) getOwn(ctx context.Context, hostPort, path string, timeout time.Duration) ([]byte, error) {
-	if path == unfit {
-		return nil, errUnfit
-	}
-	if c.own == nil {
-		return nil, errors.New(c.unverified)
-	}
-	body, _, err := c.send(ctx, c.own, "https://"+hostPort+path, anyJSON, timeout)
-	return body, err
-}
-
 // errUnfit reports that a word from a server cannot be a part of a path. Nothing was sent.
 var errUnfit = fmt.Errorf("%w: a group, version or name cannot be a part of a request path", migrate.ErrUntrustedAnswer)
 

@@ -33,8 +33,8 @@ func TestACertificateForAnotherNameGetsNoRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.getOwn(t.Context(), server.Listener.Addr().String(), "/version",
-		time.Second); err == nil || *requests != 0 {
+	if _, _, err := c.channelTo(server.Listener.Addr().String(), time.Second).get(t.Context(),
+		"/version"); err == nil || *requests != 0 {
 		t.Errorf("an impostor got %d requests, error %v", *requests, err)
 	}
 	if _, _, err := c.get(t.Context(), "/version"); err != nil || *requests != 1 {
@@ -61,8 +61,8 @@ func TestOwnAddressesAreNotAskedWhereNothingIsVerified(t *testing.T) {
 			if c.unverified != why {
 				t.Errorf("unverified = %q", c.unverified)
 			}
-			if _, err := c.getOwn(t.Context(), server.Listener.Addr().String(), "/version",
-				time.Second); err == nil || *requests != 0 {
+			if _, _, err := c.channelTo(server.Listener.Addr().String(), time.Second).get(t.Context(),
+				"/version"); err == nil || *requests != 0 {
 				t.Errorf("it got %d requests, error %v", *requests, err)
 			}
 		})

@@ -182,7 +182,7 @@ func (o *observed) channel(address string) (c channel, ok bool) {
 			timeout: o.client.timeout}, true
 	}
 	timeout, ok := o.timeoutFor(address, time.Now())
-	return channel{client: o.client, http: o.client.own, base: "https://" + address, timeout: timeout}, ok
+	return o.client.channelTo(address, timeout), ok
 }
 
 // nameOf returns the name of the server at an address, for people.

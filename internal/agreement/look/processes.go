@@ -32,10 +32,19 @@ type channel struct {
 	timeout time.Duration
 }
 
+// channelTo returns the channel to the server at host:port. It verifies the certificate, for serverName and with the
+// cluster's authority, before it sends any part of a request or of the client's certificate.
+func (c *client) channelTo(hostPort string, timeout time.Duration) channel {
+	return channel{client: c, http: c.own, base: "https://" + hostPort, timeout: timeout}
+}
+
 // get reads path. The connection is nil if it is unknown, as behind a transport that was made by hand.
 func (c channel) get(ctx context.Context, path string) (body []byte, over net.Conn, err error) {
-	if path == unfit {
+	switch {
+	case path == unfit:
 		return nil, nil, errUnfit
+	case c.http == nil:
+		return nil, nil, errors.New(c.client.unverified)
 	}
 	ctx, connection := traced(ctx)
 	body, _, err = c.client.send(ctx, c.http, c.base+path, anyJSON, c.timeout)

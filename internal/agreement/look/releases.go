@@ -13,8 +13,9 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/waitgroup"
 )
 
-// releases asks every kube-apiserver for its release. It asks again in every round: a kube-apiserver before 1.35 keeps the identity of its predecessor, which may have been of a newer release. A process that does
-// not answer is of the release that it has shown before.
+// releases asks every kube-apiserver for its release. It asks again in every round: a kube-apiserver before 1.35 keeps
+// the identity of its predecessor, which may have been of a newer release. A process that does not answer is of the
+// release that it has shown before.
 func (o *Looker) releases(ctx context.Context, l snapshot.Leases, e snapshot.Endpoints) (r snapshot.Releases) {
 	var (
 		wg             waitgroup.Group
