@@ -178,6 +178,11 @@ type Progress struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Failed int64 `json:"failed"`
+	// Verified is how many objects the second pass has read, which a run needs
+	// where not every API server can be asked.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Verified int64 `json:"verified,omitempty"`
 	// WouldLoseFields is how many of the failed objects were left alone because
 	// they would lose fields; see spec.acceptFieldLoss.
 	// +optional

@@ -36,6 +36,7 @@ func (s *sweeping) report() *Report {
 		return &report
 	}
 	report.Total, report.Counts, report.Epoch, report.Restarts = p.Total, p.Counts, p.Epoch, p.Restarts
+	report.Verified = p.Verified
 	report.StorageVersion = ""
 	if p.Epoch.Hash != "" && p.Epoch.Hash == s.resource.StorageVersionHash {
 		report.StorageVersion = s.resource.Storage()

@@ -59,6 +59,8 @@ type Report struct {
 	Total  int64          `json:"total"`
 	Listed bool           `json:"listed,omitempty"`
 	Counts migrate.Counts `json:"counts"`
+	// Verified is how many objects a second pass has read.
+	Verified int64 `json:"verified,omitempty"`
 	// StorageVersion is the version for users, such as "v2". Empty if only its hash, in Epoch, is known.
 	StorageVersion string        `json:"storageVersion,omitempty"`
 	Epoch          migrate.Epoch `json:"epoch"`

@@ -100,7 +100,8 @@ func reported(current run) decision {
 	case migrate.Retrying:
 		d.message = fmt.Sprintf("Retrying objects that could not be rewritten: %d", r.Counts.Failed)
 	case migrate.Verifying:
-		d.message = "Verifying in a second pass that no object changed"
+		d.reason = v1alpha1.ReasonConfirming
+		d.message = fmt.Sprintf("Reading every object once more: %d of %d", r.Verified, r.Total)
 	case migrate.Confirming, migrate.Done:
 		d.reason, d.message = v1alpha1.ReasonConfirming, "Confirming that the API servers still agree"
 	}

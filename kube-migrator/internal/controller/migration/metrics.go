@@ -73,7 +73,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Namespace: peer, Subsystem: core, Name: "migrations",
 			Help: "Runs that have ended, by status: Succeeded or Failed.",
 		}, append(resource, "status")),
-		objects:  gauge("objects", "Objects of the last run by result: rewritten, current, gone or failed.", "state"),
+		objects:  gauge("objects", "Objects of the last run by result: rewritten, current, gone or failed; and verified, by a second pass.", "state"),
 		rate:     gauge("objects_per_second", "Present rate of the run; 0 while no worker is at work."),
 		duration: gauge("run_duration_seconds", "How long the last run took, or the present run has taken so far."),
 		throttled: gauge("throttled_seconds",
@@ -175,7 +175,7 @@ func (m *metrics) repeat(migration *v1alpha1.StorageVersionMigration, now time.T
 	}
 	p := migration.Status.Progress
 	for state, n := range map[string]int64{"rewritten": p.Rewritten, "current": p.Current,
-		"gone": p.Gone, "failed": p.Failed} {
+		"gone": p.Gone, "failed": p.Failed, "verified": p.Verified} {
 		m.objects.WithLabelValues(name, state).Set(float64(n))
 	}
 	if m.isNewest(name, migration.UID) {

@@ -96,6 +96,7 @@ func repeat(s *v1alpha1.StorageVersionMigrationStatus, r run) {
 		Total: report.Total, TotalIsExact: report.Listed, Done: report.Counts.Done(),
 		Rewritten: report.Counts.Rewritten, Current: report.Counts.Current, Gone: report.Counts.Gone,
 		Failed: report.Counts.Failed, WouldLoseFields: report.Counts.WouldLoseFields, Retried: report.Counts.Retried,
+		Verified:         report.Verified,
 		ObjectsPerSecond: int64(report.ObjectsPerSecond + 0.5),
 		StartTime:        metav1.NewTime(report.Started.Truncate(time.Second)),
 		UpdateTime:       metav1.NewTime(report.Updated.Truncate(time.Second)),
