@@ -133,7 +133,7 @@ func TestASecondPassIsRepeatedWhereItIsResumed(t *testing.T) {
 		return Epoch{Hash: "h", CRDUID: "u", CRDGeneration: 2, Evidence: Sampled, Since: lasting.Since}, nil
 	}
 	h := newHiddenServer(3)
-	run := func(least Evidence) (Result, error, int) {
+	run := func(least Evidence) (Result, int, error) {
 		passes := 0
 		s := sweepOf(t, &h.scripted, agreement,
 			Options{Checkpoints: store, Resume: true, MinEvidence: least, MaxInFlight: 1})
@@ -144,13 +144,13 @@ func TestASecondPassIsRepeatedWhereItIsResumed(t *testing.T) {
 			return s.wire.client, nil
 		}
 		result, err := s.Run(t.Context())
-		return result, err, passes
+		return result, passes, err
 	}
-	if result, err, passes := run(Observed); !errors.Is(err, ErrNotProven) || passes != 0 {
+	if result, passes, err := run(Observed); !errors.Is(err, ErrNotProven) || passes != 0 {
 		t.Fatalf("%+v, %v after %d second passes", result, err, passes)
 	}
 	for range 2 {
-		if result, err, passes := run(Verified); err != nil || result.Epoch.Evidence != Verified || passes != 2 {
+		if result, passes, err := run(Verified); err != nil || result.Epoch.Evidence != Verified || passes != 2 {
 			t.Errorf("resumed: %v, %v after %d second passes, want 2", result.Epoch.Evidence, err, passes)
 		}
 	}

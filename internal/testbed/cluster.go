@@ -302,10 +302,16 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for i, s := range c.Servers {
-		if i > 0 { // servers of several machines do not start in the same hundredth of a second, which identifies them
-			time.Sleep(20 * time.Millisecond)
-		}
-		group.Go(func() error { return s.Start(ctx) })
+		// Servers of several machines do not start in the same hundredth of a second, which identifies them.
+		timer := time.NewTimer(time.Duration(i) * 20 * time.Millisecond)
+		group.Go(func() error {
+			select {
+			case <-timer.C:
+				return s.Start(ctx)
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
 	}
 	return group.Wait()
 }

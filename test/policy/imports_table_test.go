@@ -111,12 +111,12 @@ var allowed = map[string][]string{
 	"internal/agreement/snapshot": {
 		"internal/bounded", "internal/crd", "internal/identity", "migrate", "storageversion",
 	},
-	"internal/agreement/tlstest":  nil,
-	"internal/apipath":            {"internal/printable"},
-	"internal/apiserver":          {"internal/bounded", "internal/pace"},
-	"internal/bounded":            nil,
-	"internal/compare":            nil,
-	"internal/crd":                {"internal/apipath", "internal/apiserver", "internal/bounded", "internal/pruning"},
+	"internal/agreement/tlstest": nil,
+	"internal/apipath":           {"internal/printable"},
+	"internal/apiserver":         {"internal/bounded", "internal/pace"},
+	"internal/bounded":           nil,
+	"internal/compare":           nil,
+	"internal/crd":               {"internal/apipath", "internal/apiserver", "internal/bounded", "internal/pruning"},
 	"internal/discovery": {
 		"internal/apipath", "internal/apiserver", "internal/bounded", "internal/crd", "internal/waitgroup",
 	},
