@@ -8,6 +8,7 @@ package e2e
 import (
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -24,5 +25,37 @@ func TestEveryControlPlaneOfEveryReleaseIsMigratedWithoutAFlag(t *testing.T) {
 		for name, one := range all {
 			t.Run(string(release)+"/"+name, func(t *testing.T) { one.migrates(t, release) })
 		}
+	}
+}
+
+// The Lease of a server of 1.32 keeps its holder, and the EndpointSlice its address, when the server crashes and returns
+// at once. It may have been another server in between.
+func TestARestartOfAServerWhoseLeaseDoesNotShowItIsADoubt(t *testing.T) {
+	cluster := testbed.New(t, testbed.Options{Release: testbed.V132})
+	server := cluster.Servers[0]
+	c := newControlled(t, cluster)
+	c.triggering("--include=configmaps", "--include=secrets", "--discovery-period=2s")
+	for _, name := range []string{"configmaps", "secrets"} {
+		c.untilState(name, "proven", persistedOnly("v1"))
+	}
+	before := c.state("secrets").Status
+	holder, err := server.Holder(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		server.Kill()
+		if err := server.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again, err := server.Holder(t.Context()); err != nil || again != holder {
+		t.Fatalf("the holder is %s (%v), was %s", again, err, holder)
+	}
+	after := c.untilState("secrets", "doubted, and proven again", func(s *v1alpha1.StorageState) bool {
+		return persistedOnly("v1")(s) && s.Status.RequiredStartResourceVersion != before.RequiredStartResourceVersion
+	}).Status
+	if after.ServerStorageVersions[0].HolderIdentity == before.ServerStorageVersions[0].HolderIdentity {
+		t.Errorf("the process is still %s", after.ServerStorageVersions[0].HolderIdentity)
 	}
 }
