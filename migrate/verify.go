@@ -71,7 +71,6 @@ func (s *Sweep) confirmed(ctx context.Context, starting untilStop, epoch Epoch) 
 	if err := s.verify(ctx, starting); err != nil {
 		return 0, err
 	}
-	epoch.Evidence = evidence // nothing stronger is waited for
 	return s.confirm(starting, epoch)
 }
 

@@ -32,6 +32,9 @@ type Round struct {
 	// Leaving means that API servers which are no longer listed still answer, or may still be serving. Look again soon
 	// to find out when they are gone.
 	Leaving bool
+	// Hidden means that a process may have been replaced since an earlier look, although the Leases are the same: not every
+	// API server said when it started. Look again soon.
+	Hidden bool
 	// Releases are the releases of the kube-apiservers that can write, such as "v1.37.0".
 	Releases snapshot.Releases
 	// Verdicts are sorted by group and then by plural name. A resource without a verdict is not stored, does not exist, or
@@ -61,7 +64,7 @@ func (o *Observer) Round(ctx context.Context) (*Round, error) {
 		return nil, err
 	}
 	r := &Round{Started: f.Began, Ended: f.Ended, Moved: f.Moved, Processes: f.Leases.Holders(), Leaving: f.Leaving(),
-		Releases: f.Releases}
+		Hidden: f.HidesRestarts(), Releases: f.Releases}
 	r.Verdicts = o.verdicts(allOf(&f), r.Ended)
 	for gv, i := range f.Inquiries {
 		if i.Err != nil {

@@ -140,7 +140,7 @@ var allowed = map[string][]string{
 	"kube-migrator/internal/access":        {"internal/apiserver"},
 	"kube-migrator/internal/cli": {
 		"api/v1alpha1", "internal/agreement", "internal/apipath", "internal/apiserver", "internal/crd",
-		"internal/manifest", "internal/pace", "internal/phrase", "internal/printable", "internal/pruning",
+		"internal/identity", "internal/manifest", "internal/pace", "internal/phrase", "internal/printable", "internal/pruning",
 		"internal/shell", "internal/storedversions", "kube-migrator/internal/access", "kube-migrator/internal/cli/arg",
 		"kube-migrator/internal/cli/checkpoint", "kube-migrator/internal/cli/clusters",
 		"kube-migrator/internal/cli/dashboard", "kube-migrator/internal/cli/exit", "kube-migrator/internal/cli/page",

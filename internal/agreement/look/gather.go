@@ -316,26 +316,31 @@ func (o *Looker) firstLeases(ctx context.Context, of Scope) (snapshot.Leases, er
 // identify finds out when the processes started. Only a look that has asked every API server knows all of them. What it
 // found is assumed for a while by looks that could not; see Snapshot.Assumed.
 func (o *Looker) identify(s *snapshot.Snapshot) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	whole, shared := s.Whole()
 	switch {
 	case shared:
 		s.Started = o.lines.starts()
 	case whole:
 		s.Started = o.observed.startsAt(s.Before, s.Endpoints)
-	case slices.Equal(o.identified.holders, s.Listed.Holders()) && time.Since(o.identified.at) < servers.MissedFor:
-		s.Started, s.Assumed = o.identified.started, true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	known := &o.identified
+	if known.missed.IsZero() {
+		known.missed = time.Now()
+	}
+	if !whole && slices.Equal(known.holders, s.Listed.Holders()) && time.Since(known.missed) < servers.MissedFor {
+		s.Started, s.Assumed = known.started, true
 		return
 	}
-	o.identified = identified{holders: s.Listed.Holders(), started: s.Started, at: time.Now()}
+	*known = identified{holders: s.Listed.Holders(), started: s.Started}
 }
 
 // identified is what the last look that asked every API server found out about when they started.
 type identified struct {
 	holders []string // of their Leases
 	started map[string]time.Time
-	at      time.Time
+	missed  time.Time // when the first look after it could not ask every API server; zero: none
 }
 
 // forget makes the next look read the Leases first: the look may have failed because the remembered ones were out of

@@ -25,9 +25,13 @@ import (
 const (
 	// maxLines bounds the API servers behind one address that are asked one by one (I6).
 	maxLines = 16
-	// meetFor bounds how long a look tries to meet API servers, and meetAgain is how long after a failure it tries again.
-	meetFor   = 3 * time.Second
-	meetAgain = 30 * time.Second
+	// meetFor bounds how long a look tries to meet API servers. meetAgain is how long after a failure it tries again, and
+	// twice as long after each further one, up to meetRarely.
+	meetFor    = 3 * time.Second
+	meetAgain  = 5 * time.Second
+	meetRarely = 5 * time.Minute
+	// searchAgain is how often more connections are opened to see whether one leads to a process that has no Lease.
+	searchAgain = 2 * time.Minute
 	// refreshed is how often a process is asked again who it is.
 	refreshed = 30 * time.Second
 	// proxyLasts is how long an address counts as that of a proxy after it was seen to be one.
@@ -47,11 +51,15 @@ type lines struct {
 
 	mu   sync.Mutex
 	open []*line
-	// searched means that more connections were opened after all processes had been met, and led to no other.
-	searched bool
+	// searched is when more connections were opened after all processes had been met, and led to no other; or zero.
+	searched time.Time
+	failures int       // to meet all, one after the other
 	why      string    // no line was opened before
 	again    time.Time // when to try to meet others again
 	proxied  time.Time // until when the address counts as that of a proxy
+
+	startsMu sync.Mutex
+	last     map[string]time.Time // the starts of the last complete set of processes
 }
 
 // line is a connection to one process.
@@ -122,22 +130,29 @@ func (b *lines) lost(open []*line, ended []bool) {
 // drop ends a line. The lock is held.
 func (b *lines) drop(one *line) {
 	one.end()
-	b.searched = false
+	b.searched = time.Time{}
 	b.open = slices.DeleteFunc(b.open, func(other *line) bool { return other == one })
 }
 
-// starts returns when the processes of the lines started; zero for releases whose Leases show that.
+// starts returns when the processes started that were all met last; zero for releases whose Leases show that.
 func (b *lines) starts() map[string]time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.startsMu.Lock()
+	defer b.startsMu.Unlock()
+	return b.last
+}
+
+// met records a complete set of processes.
+func (b *lines) met(open []*line) {
 	found := map[string]time.Time{}
-	for i, one := range b.open {
+	for i, one := range open {
 		name := fmt.Sprintf("connection %d", i+1)
 		if found[name] = one.started; snapshot.ShowsRestarts(one.release) {
 			found[name] = time.Time{}
 		}
 	}
-	return found
+	b.startsMu.Lock()
+	defer b.startsMu.Unlock()
+	b.last = found
 }
 
 // meet returns a line to each process that has a Lease, or why there is none.
@@ -149,7 +164,7 @@ func (b *lines) meet(ctx context.Context, l snapshot.Leases, e snapshot.Endpoint
 	case n > maxLines:
 		return nil, tooMany(n)
 	case len(e.Addresses) > n:
-		return nil, "" // some of them have no Lease, as observed says
+		return nil, "there are more addresses than identity Leases"
 	case len(l.Uncertain) > 0:
 		return nil, "an API server that departed may still answer"
 	case b.client.unverified != "":
@@ -160,31 +175,42 @@ func (b *lines) meet(ctx context.Context, l snapshot.Leases, e snapshot.Endpoint
 	meeting, cancel := context.WithTimeout(ctx, meetFor)
 	defer cancel()
 	b.refresh(meeting)
-	for tries := 0; len(b.open) < n && b.canDial() && meeting.Err() == nil; {
-		if tries >= 4*n {
-			b.again, b.why = time.Now().Add(meetAgain), ""
-			break
-		}
+	for tries := 0; len(b.open) < n && b.canDial() && meeting.Err() == nil && tries < 8*n; {
 		more := n - len(b.open) + 1
 		b.dial(meeting, more)
 		tries += more
 	}
-	if len(b.open) == n && !b.searched && b.canDial() {
-		b.dial(meeting, n)
-		b.searched = meeting.Err() == nil
+	if len(b.open) == n && time.Since(b.searched) > searchAgain && b.canDial() {
+		if b.dial(meeting, 4*n); len(b.open) == n && b.canDial() && meeting.Err() == nil {
+			b.searched = time.Now()
+		}
+	}
+	if b.failed(n) {
+		if b.canDial() {
+			b.again, b.why = time.Now().Add(min(meetAgain<<b.failures, meetRarely)), ""
+			b.failures = min(b.failures+1, 10)
+		}
+	} else {
+		b.failures = 0
+		b.met(b.open)
 	}
 	switch {
 	case b.isProxy():
 		return nil, "one connection to " + host + " leads to several API servers, as those of a proxy do"
 	case len(b.open) < n && b.why != "":
 		return nil, b.why
-	case len(b.open) != n || !b.searched:
+	case b.failed(n):
 		return nil, fmt.Sprintf("connections to %s lead to %s, and identity Leases show %d", host,
 			phrase.Count(len(b.open), "API server", "API servers"), n)
 	case !matched(b.open, l.Live):
 		return nil, "an API server behind " + host + " has no identity Lease yet"
 	}
 	return slices.Clone(b.open), ""
+}
+
+// failed reports whether not all of n processes are known to have been met, and no other.
+func (b *lines) failed(n int) bool {
+	return len(b.open) != n || b.searched.IsZero() || time.Since(b.searched) > 2*searchAgain
 }
 
 func (b *lines) isProxy() bool { return time.Now().Before(b.proxied) }
@@ -233,12 +259,13 @@ func (b *lines) dial(ctx context.Context, n int) {
 		case errors.Is(errs[i], errProxied):
 			b.proxied = time.Now().Add(proxyLasts)
 		case errs[i] != nil && ctx.Err() == nil:
-			b.again, b.why = time.Now().Add(meetAgain), unreadable(errs[i])
-		case errs[i] != nil:
+			b.again, b.why = time.Now().Add(min(meetAgain<<b.failures, meetRarely)), unreadable(errs[i])
+			b.failures = min(b.failures+1, 10)
+		case errs[i] != nil, one == nil:
 		case slices.ContainsFunc(b.open, func(other *line) bool { return other.started.Equal(one.started) }):
 			one.end() // or two that started at the same moment, which are never told apart
 		default:
-			b.open, b.searched = append(b.open, one), false
+			b.open, b.searched = append(b.open, one), time.Time{}
 		}
 	}
 }
@@ -247,7 +274,7 @@ func (b *lines) dial(ctx context.Context, n int) {
 var errProxied = errors.New("a proxy answers")
 
 // connect opens a connection and finds out who is at its other end: by when the process started, read twice before the
-// first answer and once after it.
+// first answer and once after it. It returns no line to a process that there is a line to.
 func (b *lines) connect(ctx context.Context) (*line, error) {
 	one, err := b.newLine()
 	if err != nil {
@@ -263,6 +290,10 @@ func (b *lines) connect(ctx context.Context) (*line, error) {
 	} {
 		if err = read(i); err != nil {
 			break
+		}
+		if i == 0 && slices.ContainsFunc(b.open, func(other *line) bool { return other.started.Equal(at[0]) }) {
+			one.end()
+			return nil, nil //nolint:nilnil // it is known
 		}
 	}
 	one.started, one.over, one.read = at[0], over[0], time.Now()
@@ -298,7 +329,13 @@ func (b *lines) newLine() (*line, error) {
 	}
 	c := channel{client: b.client, http: connection, base: strings.TrimSuffix(b.client.address(""), "/"), shared: true,
 		timeout: b.client.timeout}
-	return &line{channel: c, end: t.CloseIdleConnections}, nil
+	one := &line{channel: c}
+	one.end = func() {
+		if t.CloseIdleConnections(); one.over != nil {
+			one.over.Close()
+		}
+	}
+	return one, nil
 }
 
 // matched reports whether each line to a recent release can belong to another Lease: these create it when they start. An

@@ -41,7 +41,7 @@ func (s *Snapshot) Identify() {
 	for _, i := range s.Inquiries {
 		for _, survey := range i.Surveys {
 			for _, a := range survey.Answers {
-				s.Moved = s.Moved || !s.Assumed && !a.Started.IsZero() && len(starts) > 0 &&
+				s.Moved = s.Moved || s.Started != nil && !s.Assumed && !a.Started.IsZero() &&
 					!slices.ContainsFunc(starts, a.Started.Equal)
 			}
 		}

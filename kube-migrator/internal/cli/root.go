@@ -24,6 +24,7 @@ import (
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // authentication plugins that a kubeconfig may name
 
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
+	leaseidentity "github.com/kube-migrator/kube-migrator/internal/identity"
 	"github.com/kube-migrator/kube-migrator/internal/printable"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
@@ -196,19 +197,19 @@ would improve it.
 its StorageVersion, APIServices, and CustomResourceDefinitions. It contains no other object of the cluster. If a verdict
 surprises you, attach it to a bug report: maintainers can repeat the verdict from it.
 
-Exit codes: 0 the API servers agree; 1 error; 3 they do not, or it cannot be determined.`,
+Exit codes: 0 the API servers agree; 1 error; 3 they do not, or it cannot be determined. With -o json or yaml: 0 or 1.`,
 		Example: `  kube-migrator servers
   kube-migrator servers widgets.demo.example.com
   kube-migrator servers -o json > servers.json`,
 		RunE: func(command *cobra.Command, args []string) error {
-			return showServers(command.Context(), env, args, output)
+			return showServers(command, env, args, output)
 		},
 	}
 	arg.Output(command.Flags(), &output, render.Text, render.JSON, render.YAML)
 	return command
 }
 
-func showServers(ctx context.Context, env *environment, names []string, output render.Format) error {
+func showServers(command *cobra.Command, env *environment, names []string, output render.Format) error {
 	config, err := env.config()
 	if err != nil {
 		return err
@@ -221,7 +222,7 @@ func showServers(ctx context.Context, env *environment, names []string, output r
 	if err != nil {
 		return err
 	}
-	snapshot, err := servers.Snapshot(ctx)
+	snapshot, err := servers.Snapshot(command.Context())
 	if err != nil {
 		return cluster.Explain("look at the API servers", err)
 	}
@@ -242,14 +243,17 @@ func showServers(ctx context.Context, env *environment, names []string, output r
 		one := &report.Servers[i]
 		for _, l := range snapshot.Leases.Live {
 			if l.Name == one.Name {
-				one.Name, one.Address, one.Started = cmp.Or(l.Host, l.Name), l.Address, l.Created
+				one.Name, one.Address = cmp.Or(l.Host, l.Name), l.Address
+				if !leaseidentity.HidesRestarts(l.Holder) || len(snapshot.Leases.Live) == 1 { // else it may be that of another
+					one.Started = l.Created
+				}
 			}
 		}
 	}
-	if err := report.Text(env.Out, env.name); err != nil {
+	if err := report.Text(env.Out, again(env, command, names...)); err != nil {
 		return err
 	}
-	if report.Evidence == 0 || len(report.Disagreements) > 0 {
+	if report.Evidence == 0 || len(report.Disagreements)+len(report.Unread) > 0 {
 		return exit.Code(exit.Undetermined)
 	}
 	return nil

@@ -31,8 +31,10 @@ func TestEveryControlPlaneOfEveryReleaseIsMigratedWithoutAFlag(t *testing.T) {
 // The Lease of a server of 1.32 keeps its holder, and the EndpointSlice its address, when the server crashes and returns
 // at once. It may have been another server in between.
 func TestARestartOfAServerWhoseLeaseDoesNotShowItIsADoubt(t *testing.T) {
-	cluster := testbed.New(t, testbed.Options{Release: testbed.V132})
-	server := cluster.Servers[0]
+	cluster := testbed.New(t, testbed.Options{Release: testbed.V132, Isolated: true,
+		Servers: make([]testbed.ServerOptions, 2)})
+	wantListed(t, cluster)
+	server := cluster.Servers[1] // the controller watches through the other one
 	c := newControlled(t, cluster)
 	c.triggering("--include=configmaps", "--include=secrets", "--discovery-period=2s")
 	for _, name := range []string{"configmaps", "secrets"} {

@@ -88,7 +88,8 @@ func ServersOf(verdicts []agreement.Verdict, byName bool) Servers {
 }
 
 // Text writes a row for each server, and below them what a run would prove and what would improve that.
-func (s Servers) Text(w io.Writer, program string) error {
+// again is the command that shows it again.
+func (s Servers) Text(w io.Writer, again string) error {
 	rows := make([][]string, 0, len(s.Servers))
 	for _, one := range s.Servers {
 		row := []string{one.Name, one.Address, "", "no", one.Writes}
@@ -110,10 +111,13 @@ func (s Servers) Text(w io.Writer, program string) error {
 	for _, u := range s.Unread {
 		lines = append(lines, "unread      "+u)
 	}
-	if next := s.next(program); next != "" {
+	if next := s.next(again); next != "" {
 		lines = append(lines, "next        "+next)
 	}
 	for _, line := range lines {
+		if line != "" {
+			line = clean(line)
+		}
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return fmt.Errorf("write servers: %w", err)
 		}
@@ -137,14 +141,14 @@ func (s Servers) worth() string {
 }
 
 // next returns what would improve the evidence.
-func (s Servers) next(program string) string {
+func (s Servers) next(again string) string {
 	switch {
 	case len(s.Disagreements) > 0:
-		return "wait until the upgrade of the control plane is over, then: " + program + " servers"
+		return "wait until the upgrade of the control plane is over: " + again
 	case strings.Contains(s.Why, "/metrics"):
-		return "kubectl auth can-i get /metrics"
+		return "a role that allows get on the nonResourceURL /metrics"
 	case s.Evidence < migrate.Observed && s.Evidence > 0:
-		return "from a pod in the cluster each API server may have an address of its own: " + program + " install"
+		return "an installation: from a pod in the cluster each API server may have an address of its own"
 	}
 	return ""
 }

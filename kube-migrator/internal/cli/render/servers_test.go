@@ -45,7 +45,7 @@ b            -         -                      no      unknown
 
 releases    v1.37.0
 evidence    a run would be Verified, by reading everything twice: it is hidden
-next        from a pod in the cluster each API server may have an address of its own: kube-migrator install
+next        an installation: from a pod in the cluster each API server may have an address of its own
 `},
 		"they disagree": {[]agreement.Verdict{disagreed}, true, `
 API SERVER   ADDRESS   STARTED                ASKED   WRITES
@@ -55,7 +55,7 @@ b            -         -                      yes     pods as v2
 releases    v1.37.0
 evidence    none: no run can begin
 disagree    API servers disagree about pods: a writes v1, b writes v2
-next        wait until the upgrade of the control plane is over, then: kube-migrator servers
+next        wait until the upgrade of the control plane is over: kube-migrator servers --context=a
 `},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,7 @@ next        wait until the upgrade of the control plane is over, then: kube-migr
 			report.Releases = []string{"v1.37.0"}
 			report.Servers[0].Started = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 			var b strings.Builder
-			if err := report.Text(&b, "kube-migrator"); err != nil {
+			if err := report.Text(&b, "kube-migrator servers --context=a"); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(strings.TrimPrefix(test.want, "\n"), b.String()); diff != "" {

@@ -342,7 +342,8 @@ func (s *observation) restartsHidden(v *agreement.Verdict, recorded []v1alpha1.S
 	if len(now)+len(before) > 0 {
 		return !maps.Equal(now, before)
 	}
-	old := slices.ContainsFunc(s.round.Releases.All, func(release string) bool { return !agreement.ShowsRestarts(release) })
+	old := s.round.Releases.Unread != "" || slices.ContainsFunc(s.round.Releases.All,
+		func(release string) bool { return !agreement.ShowsRestarts(release) })
 	return old && !slices.Contains(s.traces.left, ledger.Untraced)
 }
 

@@ -247,7 +247,7 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 	if s.restored {
 		return false, errors.Join(append(problems, ErrRestored)...)
 	}
-	complete = !s.round.Moved && !s.round.Leaving &&
+	complete = !s.round.Moved && !s.round.Leaving && !s.round.Hidden &&
 		!slices.ContainsFunc(plan, func(e entryPlan) bool { return e.unsettled })
 	return complete, errors.Join(problems...)
 }
