@@ -42,13 +42,15 @@ type shape struct {
 var everyField = shape{storage: "v1", fields: map[string][]string{"v1": {"weight", "flavor"}, "v2": {"weight", "flavor"}}}
 
 // shapeOf returns the shape of a step: each version has a field that the other one lacks, or, in a narrower release,
-// none of the two.
+// none of the two. Only in the latter does a webhook convert: between versions with fields of their own a rewrite trusts
+// it to move the values (docs/adr/0026-fields-that-a-rewrite-would-drop.md), and this one moves none.
 func shapeOf(s plan.Step) shape {
-	o := shape{storage: "v1", unserved: s.Target&2 != 0, webhook: s.Edition&1 != 0, fields: map[string][]string{}}
+	narrow := s.Target&4 != 0
+	o := shape{storage: "v1", unserved: s.Target&2 != 0, webhook: narrow && s.Edition&1 != 0, fields: map[string][]string{}}
 	if s.Target&1 != 0 {
 		o.storage = "v2"
 	}
-	if s.Target&4 == 0 {
+	if !narrow {
 		o.fields = map[string][]string{"v1": {"weight"}, "v2": {"flavor"}}
 	}
 	return o

@@ -35,6 +35,8 @@ const (
 	// leastRenewal is less than the time between two renewals of an identity Lease by one process, which is 10 s plus
 	// some jitter.
 	leastRenewal = 9 * time.Second
+	// doubledFor is how long a Lease counts as renewed by two processes after that was last seen.
+	doubledFor = time.Minute
 	// askDepartedAgain is the time after which a departed server that did not answer is asked again. A server that
 	// answers is asked by every look.
 	askDepartedAgain = 5 * time.Second
@@ -94,10 +96,10 @@ type Fleet struct {
 	listed   []string          // the addresses in the EndpointSlice in the last reading
 	changed  time.Time         // when listed last changed, by the clock of the server that changed it
 	departed []departure
-	// renewed is when the Lease of each present server was last renewed. doubled are the Leases that two processes
-	// renew. Both are by holder.
+	// renewed is when the Lease of each present server was last renewed, and doubled when it was last seen, by our clock,
+	// that two processes renew it. Both are by holder.
 	renewed map[string]time.Time
-	doubled map[string]bool
+	doubled map[string]time.Time
 	// ended are the stale Leases of processes that are known to have ended, by holder.
 	ended map[string]bool
 	// late is until when a server that left unseen may still serve. That server left the EndpointSlice by lateStamp,
@@ -204,13 +206,17 @@ func (p *Fleet) noteStale(s Sight) {
 
 // noteRenewals finds Leases that two processes renew. API servers with the same host name share one Lease: each keeps
 // the holder that it finds, so there seems to be only one server. One process renews its Lease every 10 s and never
-// earlier.
+// earlier. A server before 1.35 that returns at once after a crash also finds the holder of its predecessor, once: two
+// processes that live show themselves again and again.
 func (p *Fleet) noteRenewals(s Sight) {
-	renewed, doubled := map[string]time.Time{}, map[string]bool{}
+	renewed, doubled := map[string]time.Time{}, map[string]time.Time{}
 	for _, l := range s.live {
 		before, known := p.renewed[l.Holder]
-		between := l.Renewed.Sub(before)
-		doubled[l.Holder] = p.doubled[l.Holder] || known && between > 0 && between < leastRenewal
+		if between := l.Renewed.Sub(before); known && between > 0 && between < leastRenewal {
+			doubled[l.Holder] = s.Now
+		} else if seen, ok := p.doubled[l.Holder]; ok && s.Now.Sub(seen) < doubledFor {
+			doubled[l.Holder] = seen
+		}
 		renewed[l.Holder] = Latest(before, l.Renewed)
 	}
 	p.renewed, p.doubled = renewed, doubled
@@ -304,7 +310,7 @@ func (p *Fleet) Release(now time.Time, delay time.Duration) {
 func (p *Fleet) Absent(now time.Time, delay time.Duration) snapshot.Absent {
 	a := snapshot.Absent{Since: p.late}
 	for _, l := range p.present {
-		if p.doubled[l.Holder] {
+		if _, two := p.doubled[l.Holder]; two {
 			a.Doubled = l.Name
 		}
 	}
