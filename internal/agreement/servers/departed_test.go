@@ -279,3 +279,23 @@ func TestTwoServersOfOneHostNameRenewOneLease(t *testing.T) {
 		})
 	}
 }
+
+// A server before 1.35 that returns at once after a crash renews the Lease of its predecessor early, once.
+func TestALeaseThatWasRenewedEarlyOnceIsBelievedAgain(t *testing.T) {
+	renewed := func(seconds int) snapshot.Server {
+		s := serverA
+		s.Renewed = at(time.Duration(seconds) * time.Second)
+		return s
+	}
+	var p Fleet
+	for _, step := range []struct {
+		at, renewed int // seconds
+		doubled     string
+	}{
+		{0, 0, ""}, {10, 10, ""}, {14, 14, "a"}, {24, 24, "a"}, {60, 54, "a"}, {80, 74, ""}, {90, 84, ""}, {95, 89, "a"},
+	} {
+		if got := p.round(seeing(time.Duration(step.at)*time.Second, renewed(step.renewed)), nil).Doubled; got != step.doubled {
+			t.Errorf("after %d s, renewed at %d s: doubled %q, want %q", step.at, step.renewed, got, step.doubled)
+		}
+	}
+}

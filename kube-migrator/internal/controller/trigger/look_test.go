@@ -120,7 +120,7 @@ func TestTheLedgerIsToldWhatALookFound(t *testing.T) {
 // The watch of Leases shows no restart of releases before 1.35: between two processes there may have been others.
 func TestAServerOfAnOldReleaseThatWasRestartedIsADoubt(t *testing.T) {
 	const before, after = "p1 started 2026-01-01T12:00:00.000Z", "p1 started 2026-01-01T12:01:00.000Z"
-	decide := func(recorded, now string) ledger.Decision {
+	decide := func(recorded, now, release string) ledger.Decision {
 		j, since := watched()
 		s, r := lookOf(migrate.BuiltIn)
 		r.view.Servers[0].Process = recorded
@@ -129,20 +129,25 @@ func TestAServerOfAnOldReleaseThatWasRestartedIsADoubt(t *testing.T) {
 		state := &v1alpha1.StorageState{Status: v1alpha1.StorageStateStatus{
 			ServerStorageVersions: []v1alpha1.ServerEncodingVersion{{APIServerID: "api-1", HolderIdentity: recorded}}}}
 		r.view.Servers[0].Process = now
-		j.serversListed(map[string]tenure{"api-1": {"p1", noon}}, 2) // the holder stays
+		if s.round.Releases.All = []string{"v1.37.0"}; release != "" {
+			s.round.Releases.All = []string{release}
+			s.traces.left = []string{"endpointslice kubernetes u generation 4"}
+		}
 		return ledger.Looked(first, s.lookAt(r, state, j, since, &defaults))
 	}
 	for name, test := range map[string]struct {
 		recorded, now string
+		release       string // whose servers have left a trace
 		doubt         bool
 	}{
-		"nothing happened":                   {before, before, false},
-		"it was restarted":                   {before, after, true},
-		"a recent release came in its place": {before, "p1", true},
-		"an old release came":                {"p1", after, true},
-		"a recent release, watched":          {"p1", "p1", false},
+		"nothing happened":                   {before, before, "", false},
+		"it was restarted":                   {before, after, "", true},
+		"a recent release came in its place": {before, "p1", "", true},
+		"an old release came":                {"p1", after, "", true},
+		"a recent release, watched":          {"p1", "p1", "v1.37.0", false},
+		"an old one that cannot be asked when it started, and left a trace": {"p1", "p1", "v1.32.4", true},
 	} {
-		if d := decide(test.recorded, test.now); (d.Doubt != "") != test.doubt {
+		if d := decide(test.recorded, test.now, test.release); (d.Doubt != "") != test.doubt {
 			t.Errorf("%s: doubt %q", name, d.Doubt)
 		}
 	}
