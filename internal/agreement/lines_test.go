@@ -179,10 +179,22 @@ func TestAProcessWithoutALeaseIsNoticed(t *testing.T) {
 		for _, s := range f.servers {
 			s.holders[0] = s.holders[0][:2]
 		}
+		f.behind.Store(&[]int{0, 1, 0, 1, 0, 1, 0, 2}) // few connections reach it
 		e, explanation := lookAt(t, observe(t, f.config(t), deviceClasses))
 		if e.Evidence != migrate.Sampled || !strings.Contains(explanation.Reason, "lead to 3 API servers") {
 			t.Errorf("%s: the epoch is %+v: %s", release, e, explanation)
 		}
+	}
+}
+
+func TestAnAddressWithoutALeaseIsNoticed(t *testing.T) {
+	f := newFleet(t, "v1.37.0", 2)
+	for _, s := range f.servers {
+		s.endpointSlice = `{"endpoints": [{"addresses": ["192.0.2.1", "192.0.2.2", "192.0.2.3"]}]}`
+	}
+	e, explanation := lookAt(t, observe(t, f.config(t), deviceClasses))
+	if e.Evidence != migrate.Sampled || !strings.Contains(explanation.Reason, "more addresses than identity Leases") {
+		t.Errorf("the epoch is %+v: %s", e, explanation)
 	}
 }
 

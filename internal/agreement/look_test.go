@@ -36,8 +36,9 @@ type scripted struct {
 	documents atomic.Int32
 	renewed   time.Time
 	// started is what the metrics say; without it reading them is forbidden. metrics is how often they were read.
-	started string
-	metrics atomic.Int32
+	started       string
+	endpointSlice string
+	metrics       atomic.Int32
 }
 
 func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -54,7 +55,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.read++
 		fmt.Fprintf(w, `{"items": [%s]}`, strings.Join(items, ","))
 	case strings.HasSuffix(r.URL.Path, "/endpointslices"):
-		fmt.Fprint(w, `{"items": []}`)
+		fmt.Fprintf(w, `{"items": [%s]}`, s.endpointSlice)
 	case r.URL.Path == "/metrics" && s.started == "":
 		http.Error(w, `{"kind": "Status", "code": 403, "message": "no"}`, http.StatusForbidden)
 	case r.URL.Path == "/metrics":
