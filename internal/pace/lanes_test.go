@@ -81,7 +81,7 @@ func TestASlowServerSlowsOnlyItsOwnShare(t *testing.T) {
 				t.Errorf("server %d got %d requests, and %d while another one is slow", i+1, before[i], after[i])
 			}
 		}
-		if p.lanes[1].law.limit > 4 {
+		if p.lanes[1].law.limit > comfortable*2 { // of its two cores, once its floor has been measured again
 			t.Errorf("the slow server may have %d requests in flight, want few", p.lanes[1].law.limit)
 		}
 	})

@@ -74,7 +74,7 @@ type line struct {
 func (b *lines) ask(ctx context.Context, q query) (snapshot.Survey, error) {
 	for range reconnects {
 		open, why := b.meet(ctx, q.leases, q.endpoints)
-		if ctx.Err() != nil || why != "" {
+		if ctx.Err() != nil || len(open) == 0 {
 			return snapshot.Survey{Why: why}, ctx.Err()
 		}
 		s := snapshot.Survey{Evidence: migrate.Observed, RestartsSeen: true, Shared: true,
@@ -155,12 +155,12 @@ func (b *lines) met(open []*line) {
 	b.last = found
 }
 
-// meet returns a line to each process that has a Lease, or why there is none.
+// meet returns a line to each process that has a Lease; or none, and why.
 func (b *lines) meet(ctx context.Context, l snapshot.Leases, e snapshot.Endpoints) (open []*line, why string) {
 	n, host := len(l.Live), b.client.base.Host
 	switch {
 	case !l.Known, l.Doubled != "", n < 2:
-		return nil, "the API servers behind the address are not known"
+		return nil, "" // observed says more
 	case n > maxLines:
 		return nil, tooMany(n)
 	case len(e.Addresses) > n:
