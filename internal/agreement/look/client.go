@@ -156,9 +156,6 @@ func (c *client) sendAs(ctx context.Context, h *http.Client, address, accept, to
 		if body, err = io.ReadAll(resp.Body); err != nil {
 			return fmt.Errorf("read answer of %s: %w", resp.Request.URL.Host, err)
 		}
-		if resp.StatusCode != http.StatusOK {
-			return statusError(resp.StatusCode, body)
-		}
 		if date, err = http.ParseTime(resp.Header.Get("Date")); err != nil {
 			date = time.Now()
 		}
@@ -174,22 +171,16 @@ func (c *client) sendAs(ctx context.Context, h *http.Client, address, accept, to
 func (c *client) stream(ctx context.Context, h *http.Client, address, accept string, timeout time.Duration,
 	read func(io.Reader) error) error {
 	return c.request(ctx, h, address, accept, "", timeout, func(resp *http.Response) error {
-		if resp.StatusCode == http.StatusOK {
-			err := read(resp.Body)
-			if resp.ProtoMajor == 1 { // or the connection would end
-				_, _ = io.Copy(io.Discard, resp.Body)
-			}
-			return err
+		err := read(resp.Body)
+		if resp.ProtoMajor == 1 { // or the connection would end
+			_, _ = io.Copy(io.Discard, resp.Body)
 		}
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			return fmt.Errorf("read answer of %s: %w", resp.Request.URL.Host, err)
-		}
-		return statusError(resp.StatusCode, body)
+		return err
 	})
 }
 
-// request sends a request and passes on the answer. That ends at the limit of its kind: the transports are bounded.
+// request sends a request and passes on an answer that says OK. It ends at the limit of its kind: the transports are
+// bounded.
 func (c *client) request(ctx context.Context, h *http.Client, address, accept, token string, timeout time.Duration,
 	read func(*http.Response) error) error {
 	release, err := c.slot(ctx)
@@ -212,7 +203,14 @@ func (c *client) request(ctx context.Context, h *http.Client, address, accept, t
 		return err
 	}
 	defer resp.Body.Close()
-	return read(resp)
+	if resp.StatusCode == http.StatusOK {
+		return read(resp)
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return fmt.Errorf("read answer of %s: %w", req.URL.Host, err)
+	}
+	return statusError(resp.StatusCode, body)
 }
 
 // slot waits until one more request may be in flight. The timeout of the request starts afterwards.

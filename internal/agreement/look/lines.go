@@ -185,14 +185,12 @@ func (b *lines) meet(ctx context.Context, l snapshot.Leases, e snapshot.Endpoint
 			b.searched = time.Now()
 		}
 	}
-	if b.failed(n) {
-		if b.canDial() {
-			b.again, b.why = time.Now().Add(min(meetAgain<<b.failures, meetRarely)), ""
-			b.failures = min(b.failures+1, 10)
-		}
-	} else {
+	switch failed := b.failed(n); {
+	case !failed:
 		b.failures = 0
 		b.met(b.open)
+	case b.canDial():
+		b.postpone("")
 	}
 	switch {
 	case b.isProxy():
@@ -219,30 +217,34 @@ func (b *lines) canDial() bool { return !b.isProxy() && !time.Now().Before(b.aga
 
 // refresh asks the lines again who they are, if that was long ago. The lock is held.
 func (b *lines) refresh(ctx context.Context) {
-	open := slices.Clone(b.open)
-	answers := make([]func(), len(open))
+	open := slices.DeleteFunc(slices.Clone(b.open), func(one *line) bool { return time.Since(one.read) < refreshed })
+	errs := make([]error, len(open))
 	var wg waitgroup.Group
 	for i, one := range open {
-		answers[i] = func() {}
-		if time.Since(one.read) < refreshed {
-			continue
-		}
-		wg.Go(func() {
-			started, over, err := one.readStart(ctx)
-			switch {
-			case err != nil, over != one.over:
-				answers[i] = func() { b.drop(one) }
-			case !started.Equal(one.started):
-				answers[i] = func() { b.drop(one); b.proxied = time.Now().Add(proxyLasts) }
-			default:
-				answers[i] = func() { one.read = time.Now() }
-			}
-		})
+		wg.Go(func() { errs[i] = one.isSame(ctx) })
 	}
 	wg.Wait()
-	for _, conclude := range answers {
-		conclude()
+	for i, one := range open {
+		if errs[i] == nil {
+			one.read = time.Now()
+			continue
+		}
+		b.drop(one)
+		b.noteProxy(errs[i])
 	}
+}
+
+// noteProxy records that the address is that of a proxy, if an error says so. The lock is held.
+func (b *lines) noteProxy(err error) {
+	if errors.Is(err, errProxied) {
+		b.proxied = time.Now().Add(proxyLasts)
+	}
+}
+
+// postpone puts off the next attempt to meet all. The lock is held.
+func (b *lines) postpone(why string) {
+	b.again, b.why = time.Now().Add(min(meetAgain<<b.failures, meetRarely)), why
+	b.failures = min(b.failures+1, 10)
 }
 
 // dial opens some connections at the same time, and keeps those that lead to processes which have not been met. The lock
@@ -254,24 +256,35 @@ func (b *lines) dial(ctx context.Context, n int) {
 		wg.Go(func() { found[i], errs[i] = b.connect(ctx) })
 	}
 	wg.Wait()
+	var failed error
 	for i, one := range found {
 		switch {
-		case errors.Is(errs[i], errProxied):
-			b.proxied = time.Now().Add(proxyLasts)
-		case errs[i] != nil && ctx.Err() == nil:
-			b.again, b.why = time.Now().Add(min(meetAgain<<b.failures, meetRarely)), unreadable(errs[i])
-			b.failures = min(b.failures+1, 10)
-		case errs[i] != nil, one == nil:
-		case slices.ContainsFunc(b.open, func(other *line) bool { return other.started.Equal(one.started) }):
-			one.end() // or two that started at the same moment, which are never told apart
+		case errs[i] != nil:
+			b.noteProxy(errs[i])
+			failed = errs[i]
+		case one == nil:
+		case b.knows(one):
+			one.end()
 		default:
 			b.open, b.searched = append(b.open, one), time.Time{}
 		}
 	}
+	if failed != nil && !b.isProxy() && ctx.Err() == nil {
+		b.postpone(unreadable(failed))
+	}
 }
 
-// errProxied reports that a connection leads to several processes, or to a proxy.
-var errProxied = errors.New("a proxy answers")
+// knows reports whether there is a line to a process, or to one that started at the same moment: these are never told
+// apart.
+func (b *lines) knows(one *line) bool {
+	return slices.ContainsFunc(b.open, func(other *line) bool { return other.started.Equal(one.started) })
+}
+
+var (
+	// errProxied reports that a connection leads to several processes, or to a proxy.
+	errProxied = errors.New("a proxy answers")
+	errEnded   = errors.New("a connection has ended")
+)
 
 // connect opens a connection and finds out who is at its other end: by when the process started, read twice before the
 // first answer and once after it. It returns no line to a process that there is a line to.
@@ -280,35 +293,54 @@ func (b *lines) connect(ctx context.Context) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	var over [4]net.Conn
-	var at [3]time.Time
-	for i, read := range []func(i int) error{
-		func(i int) (err error) { at[0], over[i], err = one.readStart(ctx); return err },
-		func(i int) (err error) { at[1], over[i], err = one.readStart(ctx); return err },
-		func(i int) (err error) { one.release, over[i], err = one.readRelease(ctx); return err },
-		func(i int) (err error) { at[2], over[i], err = one.readStart(ctx); return err },
-	} {
-		if err = read(i); err != nil {
-			break
-		}
-		if i == 0 && slices.ContainsFunc(b.open, func(other *line) bool { return other.started.Equal(at[0]) }) {
-			one.end()
-			return nil, nil //nolint:nilnil // it is known
-		}
-	}
-	one.started, one.over, one.read = at[0], over[0], time.Now()
+	one.started, one.over, err = one.readStart(ctx)
 	switch {
 	case err != nil:
-	case one.over == nil || over != [4]net.Conn{one.over, one.over, one.over, one.over}:
-		err = errors.New("a connection has ended")
-	case !isDirect(one.over), !at[1].Equal(at[0]), !at[2].Equal(at[0]):
+	case one.over == nil:
+		err = errEnded
+	case !isDirect(one.over):
 		err = errProxied
+	case b.knows(one):
+		one.end()
+		return nil, nil //nolint:nilnil // it is known
+	default:
+		err = one.meet(ctx)
 	}
 	if err != nil {
 		one.end()
 		return nil, err
 	}
 	return one, nil
+}
+
+// meet reads the release of the process, between two readings of its start.
+func (one *line) meet(ctx context.Context) error {
+	if err := one.isSame(ctx); err != nil {
+		return err
+	}
+	release, over, err := one.readRelease(ctx)
+	switch {
+	case err != nil:
+		return err
+	case over != one.over:
+		return errEnded
+	}
+	one.release, one.read = release, time.Now()
+	return one.isSame(ctx)
+}
+
+// isSame returns an error unless the same process is still at the other end.
+func (one *line) isSame(ctx context.Context) error {
+	started, over, err := one.readStart(ctx)
+	switch {
+	case err != nil:
+		return err
+	case over != one.over:
+		return errEnded
+	case !started.Equal(one.started):
+		return errProxied
+	}
+	return nil
 }
 
 // newLine returns a line that makes one connection of its own.

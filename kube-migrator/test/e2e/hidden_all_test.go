@@ -68,9 +68,8 @@ func proxyOf(t *testing.T, cluster *testbed.Cluster) string {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for i := 0; ctx.Err() == nil; i++ {
+		for i := 0; pace.Sleep(ctx, time.Millisecond) == nil; i++ {
 			proxy.Target(cluster.Servers[i%len(cluster.Servers)])
-			time.Sleep(time.Millisecond)
 		}
 	}()
 	t.Cleanup(func() { cancel(); <-done })
