@@ -112,6 +112,7 @@ type tale struct {
 	kind    kind
 	silent  bool
 	blind   bool
+	kept    bool
 	servers int
 	// never are the kinds of moves that do not happen in it: a history of few kinds goes deeper than a history of all
 	// kinds.
@@ -133,6 +134,7 @@ func tales() *rapid.Generator[tale] {
 		story := tale{kind: rapid.SampledFrom([]kind{builtIn, ownEtcd, custom, aggregated}).Draw(t, "kind"),
 			servers: rapid.IntRange(1, 2).Draw(t, "servers")}
 		story.blind = rapid.Bool().Draw(t, "may not list")
+		story.kept = rapid.IntRange(0, 2).Draw(t, "Leases outlive processes") == 2
 		if len(about.moves) > 0 {
 			story.silent, story.never = about.silent, make([]bool, sorts)
 			if len(about.kinds) > 0 {

@@ -22,6 +22,18 @@ func without(r rules, name string) rules {
 // mutants are rules that are wrong in one way each.
 var mutants = map[string]func(r *rules){
 	"no one watched, and it does not matter": func(r *rules) { *r = without(*r, "no one watched") },
+	"a Lease that is renewed is taken for a process that lives": func(r *rules) {
+		replace(r, "no one watched", func(s State, l Look) string {
+			same := len(s.Servers) == len(l.Servers)
+			for i := range l.Servers {
+				same = same && s.Servers[i].ID == l.Servers[i].ID
+			}
+			if same {
+				return ""
+			}
+			return unwatched(s, l)
+		})
+	},
 	"the same processes are trusted without a look at traces": func(r *rules) {
 		replace(r, "no one watched", func(s State, l Look) string { l.Traces = s.Traces; return unwatched(s, l) })
 	},

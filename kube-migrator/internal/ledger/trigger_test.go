@@ -76,12 +76,12 @@ func (w *world) reached(began int) (rv uint64) {
 }
 
 func (w *world) takeLook() {
-	l := Look{Started: at(w.now), Continuous: w.kind != aggregated && w.watchSince <= w.begun, Restored: w.sawRestore,
-		Revisions: w.kind != aggregated}
+	l := Look{Started: at(w.now), Restored: w.sawRestore, Revisions: w.kind != aggregated,
+		Continuous: w.kind != aggregated && w.watchSince <= w.begun && !w.restartsHidden()}
 	for i := range w.n {
 		p := &w.procs[i]
 		if p.listed || p.alive && p.draining && p.asked && p.answers {
-			s := Server{ID: procNames[i], Process: procNames[i], CameBack: w.expired(i)}
+			s := Server{ID: w.holder(i), Process: w.process(i), CameBack: w.expired(i)}
 			if p.answers && !p.isolated && !p.suspended {
 				s.Answered, s.Hash = true, hashes[w.showing(p)]
 			}
@@ -109,7 +109,11 @@ func (w *world) takeLook() {
 		l.CRD = &d
 	}
 	for _, s := range w.passed[:w.npassed] {
-		l.Passed = append(l.Passed, procNames[s.what])
+		if w.kept {
+			l.Passed = append(l.Passed, w.lastProcess(s.what))
+		} else {
+			l.Passed = append(l.Passed, procNames[s.what])
+		}
 	}
 	for _, s := range w.flips[:w.nflips] {
 		l.CRDs = append(l.CRDs, w.crdAt(s.what))
@@ -117,10 +121,64 @@ func (w *world) takeLook() {
 	w.look, w.lookTaken = l, true
 }
 
+// holder is the holder of the Lease of a process.
+func (w *world) holder(i int) string {
+	if w.kept {
+		return hostNames[w.procs[i].host]
+	}
+	return procNames[i]
+}
+
+// process is how a look identifies a process. Where its Lease does not, the answer of the process does; without an
+// answer it is assumed for a while to be the one that was there.
+func (w *world) process(i int) string {
+	p := &w.procs[i]
+	switch {
+	case !w.kept || p.answers && !p.isolated && !p.suspended:
+		return procNames[i]
+	case w.now-w.begun <= 1:
+		return w.lastProcess(i)
+	}
+	return w.holder(i)
+}
+
+// lastProcess is the recorded process of the holder of a Lease, or the holder.
+func (w *world) lastProcess(i int) string {
+	for _, s := range w.record.Servers {
+		if s.ID == w.holder(i) {
+			return s.process()
+		}
+	}
+	return w.holder(i)
+}
+
+// restartsHidden reports whether there may have been processes of which no Lease shows anything.
+func (w *world) restartsHidden() bool {
+	if !w.kept {
+		return false
+	}
+	n := 0
+	for i := range w.n {
+		if !w.procs[i].listed {
+			continue
+		}
+		n++
+		if _, known := find(w.record.Servers, w.process(i)); !known {
+			return true
+		}
+	}
+	return n != len(w.record.Servers)
+}
+
 // expired reports whether the record has the trace of a Lease that the process did not renew.
 func (w *world) expired(i int) bool {
-	return slices.ContainsFunc(leaseTraces[i*16:i*16+16],
-		func(trace string) bool { return slices.Contains(w.record.Traces, trace) })
+	for j := range w.n {
+		if w.holder(j) == w.holder(i) && slices.ContainsFunc(leaseTraces[j*16:j*16+16],
+			func(trace string) bool { return slices.Contains(w.record.Traces, trace) }) {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *world) migration() Migration {
@@ -196,7 +254,8 @@ func (w *world) disturbed() bool {
 		return true
 	}
 	for i := range w.n {
-		if _, known := find(w.record.Servers, procNames[i]); w.procs[i].listed && !known {
+		if known := slices.ContainsFunc(w.record.Servers, func(s Server) bool { return s.ID == w.holder(i) }); w.procs[i].listed &&
+			!known {
 			return true
 		}
 	}

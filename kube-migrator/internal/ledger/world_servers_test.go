@@ -19,17 +19,24 @@ func (w *world) appear(i int) {
 	}
 	p.visible, p.listed = true, true
 	for j := range w.n {
-		if q := &w.procs[j]; j != i && q.host == p.host {
+		q := &w.procs[j]
+		switch {
+		case j == i || q.host != p.host:
+			continue
+		case w.kept: // neither the Lease nor the address shows it
+			p.endpoint = p.endpoint || q.listed && q.endpoint
+			q.listed, q.endpoint = false, false
+		default:
 			w.unlist(j)
-			q.stale = false
 		}
+		q.stale = false
 	}
 	w.join(p)
 }
 
 // join: the process is in the EndpointSlice, where that is kept.
 func (w *world) join(p *proc) {
-	if p.joins && !w.silent {
+	if p.joins && !w.silent && !p.endpoint {
 		p.endpoint = true
 		w.endpoints++
 	}
@@ -51,6 +58,9 @@ func (w *world) drain(i int, asked bool) {
 	w.leave(i, true)
 	w.goOn(i)
 	p.draining, p.asked, p.ends = true, asked, w.now+mostDrain
+	if w.kept {
+		return // its Lease stays until it expires
+	}
 	w.unlist(i)
 	p.stale = false // it has taken its Lease away
 }
@@ -122,7 +132,7 @@ func (w *world) kill(i int, graceful bool) {
 	w.goOn(i)
 	p.alive, p.answers, p.draining, p.died = false, false, false, w.now
 	p.expires = w.now + leaseExpiry
-	if graceful {
+	if graceful && !w.kept {
 		w.unlist(i)
 		p.stale = false // it has taken its Lease away
 	}

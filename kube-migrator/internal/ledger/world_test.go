@@ -137,6 +137,7 @@ type world struct {
 	rules  rules
 	kind   kind
 	silent bool // nothing keeps the EndpointSlices
+	kept   bool // the next process on a host takes over the Lease, as with releases before 1.35
 	blind  bool // the trigger may not list objects
 	now    int
 	procs  [mostProcs]proc
@@ -177,7 +178,7 @@ type world struct {
 // begin is a cluster in which everything is in v1 and proven to be.
 func (w *world) begin(r rules, t tale) {
 	*w = world{rules: r, kind: t.kind, silent: t.silent && t.kind != aggregated, blind: t.blind,
-		now: 10, trace: w.trace}
+		kept: t.kept && t.kind != aggregated, now: 10, trace: w.trace}
 	w.gens[1], w.gen, w.crd = 1, 1, 1
 	w.versions[1] = true
 	for i := range w.lastWriter {
@@ -254,7 +255,7 @@ func (w *world) tick() {
 			w.unlist(i)
 		}
 		if p.alive && p.draining && w.now >= p.ends {
-			p.alive, p.answers, p.died = false, false, w.now
+			p.alive, p.answers, p.died, p.expires = false, false, w.now, w.now+leaseExpiry
 		}
 		if p.suspended {
 			continue // it reads nothing
@@ -308,6 +309,7 @@ func (w *world) agreement() (e epochKey, agreed, disagree bool) {
 
 var (
 	procNames     = numbered("p", mostProcs)
+	hostNames     = numbered("host", hosts)
 	leaseTraces   = numbered("lease/", 16*mostProcs)
 	objectUIDs    = numbered("object", 512)
 	endpointNames = numbered("endpoints/", 128)
