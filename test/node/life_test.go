@@ -138,7 +138,6 @@ func TestTheDefaultInstallationLooksAfterEverything(t *testing.T) {
 
 	h.as(binary, 0, "install", "--image="+image, "--image-pull-policy=Never", "--settle-time=2s")
 	installed := time.Now()
-	h.byHand(binary)
 	resources := h.safe(binary, 5*time.Minute)
 	t.Logf("%d resources were recorded as current %s after install returned", resources,
 		time.Since(installed).Round(time.Second))

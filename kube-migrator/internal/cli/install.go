@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,9 @@ By default the workers may get, list and patch all resources, also those that ar
 reports. The guard also rejects reports and Jobs that anyone but kube-migrator writes. The roles name each resource; the
 controller adds those that come later, and one of the policies bounds what it may add. Workers can still read what they
 migrate, including Secrets. Policies cannot guard the four resources of admission policies themselves, so workers may not
-patch these: an administrator migrates them with kube-migrator migrate. docs/guard.md describes what the guard enforces.
+patch these: install migrates them with your credentials once the controller is rolled out, unless --auto-trigger=false,
+--bootstrap=none or --wait=false is given. That takes as long as the API servers must have agreed, the settle time, or
+twice as long where not each of them can be asked. docs/guard.md describes what the guard enforces.
 
 There is no guard with --guard=false, and on API servers before 1.30. Without --include and --exclude the workers' role then
 covers everything, including subresources, and a worker's token is worth nearly as much as an administrator's: get on
@@ -187,11 +190,68 @@ func (c *installCommand) run(ctx context.Context) error {
 	}
 	fmt.Fprintf(c.Err, "kube-migrator is installed in the namespace %s and may migrate %s.\n", o.Namespace, what)
 	if o.Guard {
-		fmt.Fprintf(c.Err, "The guard keeps its workers from changing anything. It cannot cover admission policies "+
-			"themselves: an administrator migrates them.\n"+
-			"To migrate them: %s migrate --all --include='*admissionpolic*'\n", c.name)
+		fmt.Fprintln(c.Err, "The guard keeps its workers from changing anything.")
+		if err := c.migrateExempt(ctx, installation, o, resources); err != nil {
+			return err
+		}
 	}
 	return c.seenEnough(unseen)
+}
+
+// migrateExempt migrates, with the credentials of the user, those of the resources that the guard cannot cover, so that
+// the workers may not patch them (docs/adr/0035-install-migrates-admission-policies.md). It returns an error only if it
+// is interrupted: kube-migrator is installed, and progress and check say what is left.
+func (c *installCommand) migrateExempt(ctx context.Context, installation *install.Installation, o install.Options,
+	resources []schema.GroupResource) error {
+	var names []string
+	for _, r := range resources {
+		if inventory.ExemptFromPolicies(r) {
+			names = append(names, r.String())
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	try := c.name + " migrate --all --include='*admissionpolic*'"
+	if !c.wait || o.RecordOnly || o.Bootstrap == install.BootstrapNone {
+		fmt.Fprintf(c.Err, "It cannot cover admission policies themselves: an administrator migrates them.\n"+
+			"To migrate them: %s\n", try)
+		return nil
+	}
+	fmt.Fprintln(c.Err, "It cannot cover admission policies themselves: they are migrated now, with your credentials.")
+	problem := installation.Recorded(ctx, names)
+	if problem == nil {
+		problem = c.migrateNow(ctx, o, names)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return c.explained(ctx, o.Namespace, problem)
+	case problem != nil:
+		fmt.Fprintf(c.Err, "Warning: kube-migrator is installed, but it is not recorded that all admission policies are "+
+			"stored in the current version: %v.\nTo migrate them: %s\n", exit.OneLine(problem), try)
+		return nil
+	}
+	fmt.Fprintf(c.Err, "All admission policies are stored in the current version. When an upgrade of Kubernetes changes "+
+		"it, progress says so.\nTo migrate them then: %s\n", try)
+	return nil
+}
+
+// migrateNow migrates resources as the command migrate does. It returns an error unless the proof of each is recorded.
+func (c *installCommand) migrateNow(ctx context.Context, o install.Options, names []string) error {
+	m := newMigrate(c.environment)
+	m.selection.Include = names
+	m.options.SettleTime, m.shutdownDelay, m.options.MinEvidence = o.SettleTime, o.ShutdownDelay, o.MinEvidence
+	m.options.AgreementTimeout = c.timeout
+	report, err := m.migrateAll(ctx)
+	if report == nil {
+		return err
+	}
+	for _, r := range report.Resources {
+		if why := cmp.Or(r.Error, r.StorageStateKept); why != "" {
+			return fmt.Errorf("%s: %s", r.Resource, why)
+		}
+	}
+	return err
 }
 
 // manifests returns objects in the format that a tool such as kubectl apply reads.

@@ -44,7 +44,9 @@ type migrateCommand struct {
 	output   render.Format
 }
 
-func newMigrateCommand(env *environment) *cobra.Command {
+func newMigrateCommand(env *environment) *cobra.Command { return newMigrate(env).command }
+
+func newMigrate(env *environment) *migrateCommand {
 	c := &migrateCommand{migration: migration{environment: env}}
 	c.command = &cobra.Command{
 		Use:   "migrate [RESOURCE…]",
@@ -100,7 +102,7 @@ rewritten, 130 interrupted.`,
 		},
 	}
 	c.add(c.command.Flags())
-	return c.command
+	return c
 }
 
 func (c *migrateCommand) add(flags *pflag.FlagSet) {

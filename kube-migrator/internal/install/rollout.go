@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/access"
 )
 
@@ -23,6 +24,7 @@ var (
 	pods   = kind{gvk("", "v1", "Pod"), "pods", true}
 	jobs   = kind{gvk("batch", "v1", "Job"), "jobs", true}
 	leases = kind{gvk("coordination.k8s.io", "v1", "Lease"), "leases", true}
+	states = kind{v1alpha1.SchemeGroupVersion.WithKind("StorageState"), "storagestates", false}
 )
 
 // Rollout waits until all replicas of the applied controller are available.
@@ -47,6 +49,24 @@ func (i *Installation) Rollout(ctx context.Context, namespace string) error {
 		}
 		return false, state, nil
 	})
+}
+
+// Recorded waits until the controller has recorded for each of the resources in which versions its objects may be stored.
+func (i *Installation) Recorded(ctx context.Context, resources []string) error {
+	left := resources
+	return await(ctx, i.Timeout, "the controller has recorded "+strings.Join(left, ", "), i.Progress,
+		func(ctx context.Context) (bool, string, error) {
+			for ; len(left) > 0; left = left[1:] {
+				state, err := read(ctx, i.Client, states, "", left[0])
+				if err != nil || state == nil {
+					return false, "the controller has not recorded " + left[0] + " yet", err
+				}
+				if _, looked, _ := unstructured.NestedString(state.Object, "status", "lastHeartbeatTime"); !looked {
+					return false, "the controller has not recorded " + left[0] + " yet", nil
+				}
+			}
+			return true, "", nil
+		})
 }
 
 func (i *Installation) readDeployment(ctx context.Context, namespace, name string) (*appsv1.Deployment, error) {

@@ -46,14 +46,7 @@ func installedOn(t *testing.T, release testbed.Release) {
 		"name",
 	)
 
-	// There is no node for Jobs: the controller migrates in its own process, with the permissions of the worker.
-	do(t, cluster, http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", map[string]any{
-		"metadata": map[string]any{"name": "controller-as-worker"},
-		"roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
-			"name": "kube-migrator-worker"},
-		"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": installation,
-			"name": "kube-migrator-controller"}},
-	})
+	controllerAsWorker(t, cluster)
 
 	// The controller's role lets it read when the API server started, which its Lease does not show.
 	c := &controlled{T: t, cluster: cluster, kubeconfig: asServiceAccount(t, cluster, "kube-migrator-controller")}
@@ -90,6 +83,63 @@ func installedOn(t *testing.T, release testbed.Release) {
 	if err != nil || status != http.StatusOK || strings.Contains(string(answer), "migration.k8s.io/v1alpha1") {
 		t.Errorf("the CustomResourceDefinitions after uninstall: %d, %v", status, err)
 	}
+}
+
+// controllerAsWorker lets the controller migrate in its own process, with the permissions of the worker: there is no
+// node for Jobs.
+func controllerAsWorker(t *testing.T, cluster *testbed.Cluster) {
+	t.Helper()
+	do(t, cluster, http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", map[string]any{
+		"metadata": map[string]any{"name": "controller-as-worker"},
+		"roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+			"name": "kube-migrator-worker"},
+		"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": installation,
+			"name": "kube-migrator-controller"}},
+	})
+}
+
+// With the guard, install alone leads to an exit code of 0 of progress. On the newest release, the tests of the node
+// show that with a controller in a pod.
+func TestInstallLeavesNothingToAdministratorsOnTheOldestRelease(t *testing.T) {
+	cluster := testbed.New(t, testbed.Options{Release: testbed.V130})
+	installStale(t, cluster, testbed.Bulk{Count: 200}, testbed.Widgets{})
+	tool := newCLI(t, cluster)
+	tool.run(0, "install", "--wait=false")
+	controllerAsWorker(t, cluster)
+	c := &controlled{T: t, cluster: cluster, kubeconfig: asServiceAccount(t, cluster, "kube-migrator-controller")}
+	// The guard keeps the controller, but not the worker, from patching roles.
+	p := c.triggering("--exclude=*.rbac.authorization.k8s.io")
+	const policies = "validatingadmissionpolicies.admissionregistration.k8s.io"
+	c.untilState(policies, "left to an administrator", func(s *v1alpha1.StorageState) bool {
+		return slices.ContainsFunc(s.Status.Conditions, func(c v1alpha1.Condition) bool {
+			return c.Reason == v1alpha1.ReasonByHand
+		})
+	})
+
+	// There is no kube-controller-manager that would say this.
+	const deployment = "/apis/apps/v1/namespaces/" + installation + "/deployments/kube-migrator-controller/status"
+	status, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodPatch, deployment, []byte(
+		`{"status":{"observedGeneration":1000,"replicas":2,"updatedReplicas":2,"readyReplicas":2,"availableReplicas":2}}`))
+	if err != nil || status != http.StatusOK {
+		t.Fatalf("patch %s: %d %s (%v)", deployment, status, answer, err)
+	}
+	out := tool.run(0, "install", "--settle-time=1s")
+	if !strings.Contains(out.stderr, "All admission policies are stored in the current version.") {
+		t.Errorf("install says:\n%s", out.stderr)
+	}
+	eventually(t, "everything is recorded as current", func() bool {
+		_, wait := tool.start("progress")
+		return wait().code == 0
+	})
+	tool.run(0, "check")
+	wantCurrentStates(t, cluster)
+
+
+	// What is proven is not proven again.
+	if out := tool.run(0, "install", "--settle-time=1s"); strings.Contains(out.stderr, "agree") {
+		t.Errorf("install again says:\n%s", out.stderr)
+	}
+	c.end(p)
 }
 
 // refused expects that an API server refuses a write, because of a rule about a field: its CEL works.
