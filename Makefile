@@ -68,6 +68,8 @@ CHAOS_SEED ?=
 CHAOS_FAULTS ?=
 # How many times as often as usual the faults come that end no epoch.
 CHAOS_RATE ?=
+# balancer: the API servers are behind one address.
+CHAOS_TOPOLOGY ?=
 
 # What make bench measures: scenarios, separated by commas (all if empty), the rounds of each, and further arguments (docs/benchmarks.md).
 SCENARIO ?=
@@ -189,6 +191,7 @@ chaos: ## faults of all kinds for CHAOS_TIME, judged past the API servers, as ro
 	@$(TESTBED_BUILD) $(CHAOS_BINARIES)
 	go vet -tags chaos ./test/chaos
 	CHAOS_TIME='$(CHAOS_TIME)' CHAOS_SEED='$(CHAOS_SEED)' CHAOS_FAULTS='$(CHAOS_FAULTS)' CHAOS_RATE='$(CHAOS_RATE)' \
+		CHAOS_TOPOLOGY='$(CHAOS_TOPOLOGY)' \
 		go test -tags chaos -timeout 0 -count 1 -vet off -v -run '^TestChaos$$' ./test/chaos
 
 .PHONY: lint

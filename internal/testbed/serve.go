@@ -97,6 +97,10 @@ func (c *Cluster) atStop(f func()) {
 
 // LoadBalancer is one address for all API servers. It hands each new TCP connection to the next server that takes it.
 type LoadBalancer struct {
+	// Sends reports whether connections go to a server. nil: to every server that accepts them. Set it before the first
+	// connection.
+	Sends func(*Server) bool
+
 	cluster   *Cluster
 	listeners []net.Listener
 	context   context.Context
@@ -187,6 +191,10 @@ func (b *LoadBalancer) dial() (*net.TCPConn, error) {
 	err := errors.New("the cluster has no servers")
 	for i := range b.cluster.Servers {
 		server := b.cluster.Servers[(first+i)%len(b.cluster.Servers)]
+		if b.Sends != nil && !b.Sends(server) {
+			err = errors.New("connections are sent to no server")
+			continue
+		}
 		var conn net.Conn
 		address := net.JoinHostPort(server.address, strconv.Itoa(server.port))
 		if conn, err = b.cluster.DialContext(b.context, "tcp", address); err == nil {

@@ -11,7 +11,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,7 +28,9 @@ const (
 	seedEnv   = "CHAOS_SEED"   // repeats the faults of an earlier run
 	faultsEnv = "CHAOS_FAULTS" // the kinds of faults, comma-separated
 	rateEnv   = "CHAOS_RATE"   // how many times as often as usual light faults come
-	keepEnv   = "KUBE_MIGRATOR_TESTBED_KEEP"
+	// topologyEnv is "balancer" where the API servers are behind one address.
+	topologyEnv = "CHAOS_TOPOLOGY"
+	keepEnv     = "KUBE_MIGRATOR_TESTBED_KEEP"
 )
 
 // convergence is how long everything may take to come to rest once faults have stopped. A migration that failed is
@@ -40,18 +44,18 @@ func TestMain(m *testing.M) { os.Exit(testbed.RunTests(m, &binary, true)) }
 
 // TestChaos is one run: faults and judgement for a time, then the end of all faults, and convergence.
 func TestChaos(t *testing.T) {
-	duration, p := settings(t)
+	duration, p, balanced := settings(t)
 	t.Setenv(keepEnv, "1") // the folder of a run with a violation is kept
 	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt)
 	defer stop()
-	l := newLab(t, p)
+	l := newLab(t, p, balanced)
 	fmt.Printf("chaos: seed %d, %v, logs in %s\n", p.Seed, duration, l.cluster.Dir())
 	t.Cleanup(func() {
 		l.summarize()
 		if t.Failed() {
-			fmt.Printf("chaos: to inject the same faults: make chaos %s=%d %s=%v %s=%s %s=%s\n",
-				seedEnv, p.Seed, timeEnv,
-				duration, faultsEnv, os.Getenv(faultsEnv), rateEnv, os.Getenv(rateEnv))
+			fmt.Printf("chaos: to inject the same faults: make chaos %s=%d %s=%v %s=%s %s=%s %s=%s\n",
+				seedEnv, p.Seed, timeEnv, duration, faultsEnv, os.Getenv(faultsEnv), rateEnv, os.Getenv(rateEnv),
+				topologyEnv, os.Getenv(topologyEnv))
 		}
 	})
 
@@ -82,10 +86,16 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-func settings(t *testing.T) (time.Duration, plan.Plan) {
+func settings(t *testing.T) (duration time.Duration, p plan.Plan, balanced bool) {
 	t.Helper()
-	duration, p := 10*time.Minute, plan.Plan{Seed: rand.Uint64N(1_000_000), Servers: servers, Editions: len(editions)}
+	duration, p = 10*time.Minute, plan.Plan{Seed: rand.Uint64N(1_000_000), Servers: servers, Editions: len(editions)}
 	var err error
+	switch text := os.Getenv(topologyEnv); text {
+	case "", "balancer":
+		balanced = text != ""
+	default:
+		t.Fatalf("read %s: %q is not balancer", topologyEnv, text)
+	}
 	if text := os.Getenv(timeEnv); text != "" {
 		if duration, err = time.ParseDuration(text); err != nil {
 			t.Fatalf("read %s: %v", timeEnv, err)
@@ -104,5 +114,10 @@ func settings(t *testing.T) (time.Duration, plan.Plan) {
 	if p.Kinds, err = plan.Parse(os.Getenv(faultsEnv)); err != nil {
 		t.Fatalf("read %s: %v", faultsEnv, err)
 	}
-	return duration, p
+	if balanced { // on layer 4 nothing can happen to one request, or to the way to one server
+		p.Kinds = slices.DeleteFunc(p.Kinds, func(k plan.Kind) bool {
+			return k == plan.CutServer || strings.HasPrefix(string(k), "requests-")
+		})
+	}
+	return duration, p, balanced
 }

@@ -69,6 +69,9 @@ func (l *lab) cut(ctx context.Context, set, address string, hold time.Duration) 
 // setRules gives every line the rules of the faults that apply now. The caller holds storm.
 func (l *lab) setRules() {
 	for _, n := range l.lines {
+		if n.proxy == nil {
+			continue
+		}
 		rules := []testbed.Rule{{Match: n.observe, Fault: testbed.Latency(0)}}
 		for _, kind := range slices.Sorted(maps.Keys(l.raging)) {
 			rules = append(rules, l.raging[kind]...)

@@ -206,7 +206,7 @@ func (k *keeper) launch(w *worker, j *job) {
 	if n == nil {
 		return
 	}
-	kubeconfig, err := n.proxy.Kubeconfig()
+	kubeconfig, err := n.kubeconfig()
 	if err != nil {
 		k.lab.t.Errorf("write kubeconfig: %v", err)
 		return

@@ -104,6 +104,7 @@ type lab struct {
 	controllers []*controller
 	keeper      *keeper
 	lines       []*line
+	balancer    *testbed.LoadBalancer // the one address of all API servers; nil where each has its own
 	storm       sync.Mutex
 	raging      map[string][]testbed.Rule // rules of the faults that apply to requests now, by fault
 
@@ -156,7 +157,7 @@ type process struct {
 	ended  time.Time // zero while it processes
 }
 
-func newLab(t *testing.T, p plan.Plan) *lab {
+func newLab(t *testing.T, p plan.Plan, balanced bool) *lab {
 	t.Helper()
 	l := &lab{t: t, plan: p, key: 1, counts: map[string]int{}, raging: map[string][]testbed.Rule{}, began: time.Now(),
 		clockDir: t.TempDir()}
@@ -166,6 +167,9 @@ func newLab(t *testing.T, p plan.Plan) *lab {
 		Isolated: true, Flags: []string{requestTimeout},
 		EtcdFlags:        []string{"--listen-client-urls=http://0.0.0.0:2379"},
 		EncryptionConfig: encryption(1),
+	}
+	if balanced {
+		options.Flags = append(options.Flags, "--endpoint-reconciler-type=none")
 	}
 	var serverClocks [servers]*clock
 	for i := range servers {
@@ -187,6 +191,16 @@ func newLab(t *testing.T, p plan.Plan) *lab {
 		l.processes = append(l.processes, &process{server: server, hash: bindings.Hash(editions[0].Stores)})
 	}
 	var err error
+	if balanced {
+		if l.balancer, err = l.cluster.Balance(); err != nil {
+			t.Fatal(err)
+		}
+		l.balancer.Sends = func(s *testbed.Server) bool {
+			return slices.ContainsFunc(l.servers, func(one *server) bool {
+				return one.Server == s && one.ready.Load() && !one.away.Load()
+			})
+		}
+	}
 	if l.log, err = os.Create(filepath.Join(l.cluster.Dir(), "faults.log")); err != nil {
 		t.Fatal(err)
 	}
