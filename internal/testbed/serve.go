@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/client-go/rest"
 )
@@ -100,12 +102,16 @@ type LoadBalancer struct {
 	// Sends reports whether connections go to a server. nil: to every server that accepts them. Set it before the first
 	// connection.
 	Sends func(*Server) bool
+	// Random picks servers at random instead of in turn. Set it before the first connection.
+	Random bool
 
 	cluster   *Cluster
 	listeners []net.Listener
 	context   context.Context
 	cancel    context.CancelFunc
 	work      sync.WaitGroup
+
+	bytes atomic.Int64
 
 	mu   sync.Mutex
 	next int
@@ -141,6 +147,9 @@ func (b *LoadBalancer) Kubeconfig() (string, error) {
 	return b.cluster.KubeconfigFor(b.URL(), Admin)
 }
 
+// Bytes returns how many bytes have passed, in both directions.
+func (b *LoadBalancer) Bytes() int64 { return b.bytes.Load() }
+
 // Close ends the load balancer and every connection through it.
 func (b *LoadBalancer) Close() {
 	b.cancel()
@@ -175,11 +184,23 @@ func (b *LoadBalancer) forward(client *net.TCPConn) {
 	var both sync.WaitGroup
 	for _, way := range [][2]*net.TCPConn{{client, upstream}, {upstream, client}} {
 		both.Go(func() {
-			_, _ = io.Copy(way[1], way[0])
+			_, _ = io.Copy(way[1], counted{way[0], &b.bytes})
 			_ = way[1].CloseWrite()
 		})
 	}
 	both.Wait()
+}
+
+// counted counts what is read.
+type counted struct {
+	net.Conn
+	bytes *atomic.Int64
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.bytes.Add(int64(n))
+	return n, err
 }
 
 // dial connects to the next server, and to the ones after it if that refuses.
@@ -188,6 +209,9 @@ func (b *LoadBalancer) dial() (*net.TCPConn, error) {
 	first := b.next
 	b.next++
 	b.mu.Unlock()
+	if b.Random {
+		first = rand.IntN(len(b.cluster.Servers))
+	}
 	err := errors.New("the cluster has no servers")
 	for i := range b.cluster.Servers {
 		server := b.cluster.Servers[(first+i)%len(b.cluster.Servers)]

@@ -38,6 +38,8 @@ var (
 	several = topology{3, nil, ownAddress, migrate.Observed}
 	// balanced servers are behind a load balancer on layer 4, which takes turns.
 	balanced = topology{3, []string{oneAddress}, balancerOf, migrate.Observed}
+	// random is a load balancer that picks servers at random.
+	random = topology{3, []string{oneAddress}, randomBalancerOf, migrate.Observed}
 	// proxied servers are behind a proxy on layer 7, which hands on the requests of one connection to all of them.
 	proxied = topology{3, []string{oneAddress}, proxyOf, migrate.Verified}
 )
@@ -50,11 +52,18 @@ func ownAddress(t *testing.T, cluster *testbed.Cluster) string {
 	return kubeconfig
 }
 
-func balancerOf(t *testing.T, cluster *testbed.Cluster) string {
+func balancerOf(t *testing.T, cluster *testbed.Cluster) string { return newBalancer(t, cluster, false) }
+
+func randomBalancerOf(t *testing.T, cluster *testbed.Cluster) string {
+	return newBalancer(t, cluster, true)
+}
+
+func newBalancer(t *testing.T, cluster *testbed.Cluster, random bool) string {
 	balancer, err := cluster.Balance()
 	if err != nil {
 		t.Fatal(err)
 	}
+	balancer.Random = random
 	kubeconfig, err := balancer.Kubeconfig()
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,8 @@ func TestEveryControlPlaneOfEveryReleaseIsMigratedWithoutAFlag(t *testing.T) {
 	// anonymous servers have no identity Lease.
 	anonymous := topology{1, []string{"--feature-gates=APIServerIdentity=false"}, ownAddress, migrate.Verified}
 	for _, release := range []testbed.Release{testbed.V130, testbed.V132, testbed.V134, testbed.V136, testbed.V137} {
-		all := map[string]topology{"single": single, "several": several, "balanced": balanced, "proxied": proxied}
+		all := map[string]topology{"single": single, "several": several, "balanced": balanced, "random": random,
+			"proxied": proxied}
 		if release < testbed.V136 {
 			all["anonymous"] = anonymous
 		}
@@ -26,6 +27,18 @@ func TestEveryControlPlaneOfEveryReleaseIsMigratedWithoutAFlag(t *testing.T) {
 			t.Run(string(release)+"/"+name, func(t *testing.T) { one.migrates(t, release) })
 		}
 	}
+}
+
+// Only the start of a process of 1.32 shows that it is another one: 1.30 takes over its Lease, and it the Lease of 1.30.
+func TestAServerBehindTheBalancerThatIsAnotherOneForAMomentEndsTheEpochWhereLeasesDoNotShowIt(t *testing.T) {
+	const group = "admissionregistration.k8s.io"
+	replacedForAMoment(t, testbed.Edition{Release: testbed.V130, Stores: group + "/v1beta1"},
+		testbed.Edition{Release: testbed.V132, Stores: group + "/v1"}, written{
+			kind: testbed.Kind{Group: group, Version: "v1", Kind: "ValidatingAdmissionPolicyBinding",
+				Plural: "validatingadmissionpolicybindings", Prefix: "/registry/validatingadmissionpolicybindings/"},
+			path: "/apis/" + group + "/v1/validatingadmissionpolicybindings",
+			spec: map[string]any{"policyName": "none.example.com", "validationActions": []string{"Deny"}},
+		})
 }
 
 // The Lease of a server of 1.32 keeps its holder, and the EndpointSlice its address, when the server crashes and returns

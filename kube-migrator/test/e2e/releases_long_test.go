@@ -134,7 +134,6 @@ func TestInstallLeavesNothingToAdministratorsOnTheOldestRelease(t *testing.T) {
 	tool.run(0, "check")
 	wantCurrentStates(t, cluster)
 
-
 	// What is proven is not proven again.
 	if out := tool.run(0, "install", "--settle-time=1s"); strings.Contains(out.stderr, "agree") {
 		t.Errorf("install again says:\n%s", out.stderr)
