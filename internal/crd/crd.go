@@ -232,6 +232,15 @@ func (d *CRD) StorageVersion() string {
 	return ""
 }
 
+// VersionNames returns the names in spec.versions.
+func (d *CRD) VersionNames() []string {
+	names := make([]string, len(d.Spec.Versions))
+	for i, v := range d.Spec.Versions {
+		names[i] = v.Name
+	}
+	return names
+}
+
 // Served reports whether spec serves the version.
 func (d *CRD) Served(version string) bool {
 	for _, v := range d.Spec.Versions {

@@ -38,7 +38,7 @@ type Rule struct {
 
 // route is what happens to an object that was written in one version.
 type route struct {
-	// schema is that of the version, or nil if the CRD does not have it any more.
+	// schema is that of the version when objects were written in it, or nil if the CRD does not have it any more.
 	schema *Schema
 	// stations are the schemas that the object has to pass.
 	stations []*Schema
@@ -54,25 +54,37 @@ const maxKnown = 1024
 // NewRule returns the rule for rewrites at an endpoint, which is one of the CRD's versions. accepted are fields that may
 // be lost, with all fields below them, in the form of Path.String; "*" stands for all.
 func NewRule(c *CRD, endpoint string, accepted []string) *Rule {
-	r := &Rule{group: c.Group, accepted: accepted, seed: maphash.MakeSeed(), routes: map[string]route{}}
+	return NewUpgradeRule(c, c, endpoint, accepted)
+}
+
+// NewUpgradeRule returns the rule for objects that were written under one CRD, and are rewritten under another one, at one
+// of its versions. An object passes the schema of its own version there as well, which may have become narrower.
+func NewUpgradeRule(was, is *CRD, endpoint string, accepted []string) *Rule {
+	r := &Rule{group: is.Group, accepted: accepted, seed: maphash.MakeSeed(), routes: map[string]route{}}
 	var targets []*Schema
-	storage := c.Storage()
+	storage := is.Storage()
 	if storage != nil {
 		targets = append(targets, storage.Schema)
 	}
 	crossing := storage == nil || endpoint != storage.Name
-	if at := c.Version(endpoint); at != nil && crossing {
+	if at := is.Version(endpoint); at != nil && crossing {
 		targets = append(targets, at.Schema)
 	}
-	for _, v := range c.Versions {
+	for _, v := range is.Versions {
 		way := route{schema: v.Schema, stations: []*Schema{v.Schema}}
+		if before := was.Version(v.Name); before != nil {
+			way.schema = before.Schema
+		}
 		for _, to := range targets {
-			if to != v.Schema && (!c.Webhook || crossing || v.Schema.NarrowsTo(to)) {
+			if to != v.Schema && (!is.Webhook || crossing || way.schema.NarrowsTo(to)) {
 				way.stations = append(way.stations, to)
 			}
 		}
-		for _, to := range way.stations[1:] {
-			for _, l := range v.Schema.Lost(to) {
+		for _, to := range way.stations {
+			if to == way.schema {
+				continue
+			}
+			for _, l := range way.schema.Lost(to) {
 				if name := l.Path.String(); !l.Refused && !r.accepts(name) {
 					r.unowned = append(r.unowned, name)
 					if l.Defaulted {

@@ -64,7 +64,20 @@ func (l *lab) newLine() *line {
 	return free
 }
 
-// kubeconfig returns the path of the kubeconfig of whoever uses the line.
+// balance puts a load balancer in the place of the lines' proxies. It sends clients where they are sent otherwise.
+func (l *lab) balance() {
+	var err error
+	if l.balancer, err = l.cluster.Balance(); err != nil {
+		l.t.Fatal(err)
+	}
+	l.balancer.Sends = func(s *testbed.Server) bool {
+		return slices.ContainsFunc(l.servers, func(one *server) bool {
+			return one.Server == s && one.ready.Load() && !one.away.Load()
+		})
+	}
+}
+
+// kubeconfig returns the path of the kubeconfig of the process that uses the line.
 func (n *line) kubeconfig() (string, error) {
 	if n.proxy == nil {
 		return n.lab.balancer.Kubeconfig()

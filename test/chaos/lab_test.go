@@ -192,14 +192,7 @@ func newLab(t *testing.T, p plan.Plan, balanced bool) *lab {
 	}
 	var err error
 	if balanced {
-		if l.balancer, err = l.cluster.Balance(); err != nil {
-			t.Fatal(err)
-		}
-		l.balancer.Sends = func(s *testbed.Server) bool {
-			return slices.ContainsFunc(l.servers, func(one *server) bool {
-				return one.Server == s && one.ready.Load() && !one.away.Load()
-			})
-		}
+		l.balance()
 	}
 	if l.log, err = os.Create(filepath.Join(l.cluster.Dir(), "faults.log")); err != nil {
 		t.Fatal(err)

@@ -146,7 +146,7 @@ var allowed = map[string][]string{
 		"kube-migrator/internal/cli/dashboard", "kube-migrator/internal/cli/exit", "kube-migrator/internal/cli/page",
 		"kube-migrator/internal/cli/records", "kube-migrator/internal/cli/render", "kube-migrator/internal/cli/screen",
 		"kube-migrator/internal/controller", "kube-migrator/internal/controller/migration",
-		"kube-migrator/internal/controller/trigger", "kube-migrator/internal/crdupgrade",
+		"kube-migrator/internal/controller/trigger", "kube-migrator/internal/crdlife",
 		"kube-migrator/internal/etcdaudit", "kube-migrator/internal/fleet", "kube-migrator/internal/gate",
 		"kube-migrator/internal/install", "kube-migrator/internal/inventory", "kube-migrator/internal/refusal",
 		"kube-migrator/internal/retire", "kube-migrator/internal/upgrade", "kube-migrator/internal/worker", "migrate",
@@ -181,7 +181,7 @@ var allowed = map[string][]string{
 	},
 	"kube-migrator/internal/cli/render": {
 		"api/v1alpha1", "internal/agreement", "internal/phrase", "internal/printable", "internal/pruning",
-		"kube-migrator/internal/crdupgrade",
+		"kube-migrator/internal/crdlife",
 		"kube-migrator/internal/etcdaudit", "kube-migrator/internal/install", "kube-migrator/internal/refusal",
 		"kube-migrator/internal/retire", "kube-migrator/internal/upgrade", "migrate",
 	},
@@ -207,11 +207,10 @@ var allowed = map[string][]string{
 		"kube-migrator/internal/install/discovery", "kube-migrator/internal/install/grant",
 		"kube-migrator/internal/inventory", "kube-migrator/internal/ledger", "migrate", "storageversion",
 	},
-	"kube-migrator/internal/crdupgrade": {
+	"kube-migrator/internal/crdlife": {
 		"api/v1alpha1", "internal/apipath", "internal/apiserver", "internal/crd", "internal/pace", "internal/phrase",
 		"internal/pruning", "internal/storedversions", "kube-migrator/internal/access",
-		"kube-migrator/internal/refusal", "kube-migrator/internal/retire", "kube-migrator/internal/upgrade", "migrate",
-		"storageversion",
+		"kube-migrator/internal/refusal", "kube-migrator/internal/retire", "migrate", "storageversion",
 	},
 	"kube-migrator/internal/endpoint":  nil,
 	"kube-migrator/internal/etcdaudit": nil,
@@ -238,7 +237,10 @@ var allowed = map[string][]string{
 		"internal/phrase", "internal/printable", "internal/pruning", "internal/shell", "internal/storedversions",
 		"kube-migrator/internal/access", "kube-migrator/internal/refusal", "migrate",
 	},
-	"kube-migrator/internal/upgrade": {"api/v1alpha1", "internal/phrase", "internal/pruning", "storageversion"},
+	"kube-migrator/internal/upgrade": {
+		"api/v1alpha1", "internal/phrase", "internal/pruning", "kube-migrator/internal/crdlife",
+		"kube-migrator/internal/refusal", "storageversion",
+	},
 	"kube-migrator/internal/upgrade/cmd/decodable": {
 		"internal/apiserver", "internal/pace", "internal/testbed", "kube-migrator/internal/inventory",
 		"kube-migrator/internal/upgrade",

@@ -19,6 +19,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/page"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/crdlife"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/etcdaudit"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/upgrade"
@@ -192,7 +193,7 @@ type gathering struct {
 	question upgrade.Question
 	scope    records.Scope
 	// manifests are the CRDs that will be applied, if the question is about them.
-	manifests []upgrade.Manifest
+	manifests []*crdlife.CRD
 	// etcd is read if it is not nil; prefix is the prefix of its keys.
 	etcd   etcdaudit.Source
 	prefix string

@@ -5,7 +5,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,23 +14,20 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
-	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/manifest"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/records"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/crdlife"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/upgrade"
 )
-
-const crdsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 // manifestEndings are the endings of the files in a folder that are read.
 var manifestEndings = []string{".yaml", ".yml", ".json"}
 
 // readManifests reads the CustomResourceDefinitions in files and folders, and ignores other objects.
-func (c *checkCommand) readManifests() ([]upgrade.Manifest, error) {
+func (c *checkCommand) readManifests() ([]*crdlife.CRD, error) {
 	crds, others, err := readCRDs(c.command, c.In, c.files)
 	if err != nil {
 		return nil, err
@@ -39,12 +35,11 @@ func (c *checkCommand) readManifests() ([]upgrade.Manifest, error) {
 	if len(crds) == 0 {
 		fmt.Fprintf(c.Err, "There is no CustomResourceDefinition to judge (other objects: %d).\n", others)
 	}
-	manifests := make([]upgrade.Manifest, len(crds))
+	manifests := make([]*crdlife.CRD, len(crds))
 	for i, object := range crds {
-		if manifests[i], err = upgrade.ParseManifest(object.JSON); err != nil {
+		if manifests[i], err = crdlife.Parse(object.From, object.JSON); err != nil {
 			return nil, exit.Usage(c.command, fmt.Errorf("%s: %w", object.From, err))
 		}
-		manifests[i].From = object.From
 	}
 	return manifests, nil
 }
@@ -85,7 +80,7 @@ func shown(paths []string) []string {
 	names := slices.Clone(paths)
 	for i, path := range names {
 		if path == "-" {
-			names[i] = upgrade.StandardInput
+			names[i] = crdlife.StandardInput
 		}
 	}
 	return names
@@ -118,7 +113,7 @@ func filesOf(path string) ([]string, error) {
 func readObjects(in io.Reader, file string) ([]manifest.Object, error) {
 	name, read := file, func() ([]byte, error) { return os.ReadFile(file) }
 	if file == "-" {
-		name, read = upgrade.StandardInput, func() ([]byte, error) { return io.ReadAll(in) }
+		name, read = crdlife.StandardInput, func() ([]byte, error) { return io.ReadAll(in) }
 	}
 	data, err := read()
 	if err != nil {
@@ -132,13 +127,16 @@ func (g *gathering) judgeManifests(ctx context.Context) (upgrade.Report, error) 
 	var findings []upgrade.Finding
 	var understated []upgrade.Understatement
 	for _, m := range g.manifests {
-		live, err := g.live(ctx, m.Name)
+		life, err := crdlife.Gather(ctx, g.REST, m)
 		if err != nil {
-			return upgrade.Report{}, err
+			return upgrade.Report{}, g.Explain("look at "+m.Name(), err)
+		}
+		if life.Live != nil {
+			life.Live.Metadata.ResourceVersion = g.CRDVersion(life.Live.Metadata.ResourceVersion)
 		}
 		resource := m.Resource()
 		f := upgrade.Facts{
-			Resource: resource, Kind: m.Kind, Held: g.Held[resource],
+			Resource: resource, Kind: m.Spec.Names.Kind, Held: g.Held[resource],
 			Migrations: records.Matches(g.Migrations, func(m *v1alpha1.StorageVersionMigration) bool {
 				return records.ResourceOf(m) == resource
 			}),
@@ -149,30 +147,8 @@ func (g *gathering) judgeManifests(ctx context.Context) (upgrade.Report, error) 
 		if at := g.index(resource); at >= 0 {
 			f = g.Of(g.Inventory.Resources[at])
 		}
-		findings = append(findings, g.question.JudgeCRD(m, live, f))
+		findings = append(findings, g.question.JudgeCRD(m, life, f))
 		understated = append(understated, g.question.Understated(f)...)
 	}
 	return g.question.Conclude(findings, understated, upgrade.Scope{}), nil
-}
-
-// live reads a CRD from the cluster; it returns nil if there is none of the name.
-func (g *gathering) live(ctx context.Context, name string) (*upgrade.Manifest, error) {
-	path, err := apipath.Join(crdsPath, name)
-	if err != nil {
-		return nil, g.Explain("read CustomResourceDefinition", err)
-	}
-	var raw json.RawMessage
-	err = g.Send(ctx, g.REST.Get().AbsPath(path), &raw)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, g.Explain("read CustomResourceDefinition "+name, err)
-	}
-	m, err := upgrade.ParseManifest(raw)
-	if err != nil {
-		return nil, fmt.Errorf("read CustomResourceDefinition %s of the cluster: %w", name, err)
-	}
-	m.ResourceVersion = g.CRDVersion(m.ResourceVersion)
-	return &m, nil
 }

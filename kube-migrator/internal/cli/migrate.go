@@ -120,6 +120,7 @@ func (c *migrateCommand) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.options.Resume, "resume", false,
 		"Continue from the checkpoint; a resource that is finished in an unchanged epoch costs nothing")
 	c.addSweep(flags)
+	arg.FieldLoss(flags, &c.options.AcceptFieldLoss)
 	arg.Number(flags, &c.options.PageSize, "page-size", 0, arg.Within[int64]{Unit: "objects"},
 		"Objects per page of the list (0: as many as fit into half a MiB, at most 500)")
 	flags.BoolVar(&c.keep, "keep-stored-versions", false, "Do not prune status.storedVersions after the proof")
@@ -142,7 +143,6 @@ func (m *migration) addSweep(flags *pflag.FlagSet) {
 	arg.Delay(flags, &m.options.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout,
 		"How long to wait for the API servers to agree")
 	arg.Evidence(flags, &m.options.MinEvidence)
-	arg.FieldLoss(flags, &m.options.AcceptFieldLoss)
 	flags.StringVar(&m.dir, "checkpoint-dir", "",
 		"Folder for checkpoints (default: $XDG_STATE_HOME/kube-migrator, else ~/.local/state/kube-migrator)")
 }

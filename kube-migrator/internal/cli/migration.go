@@ -368,16 +368,7 @@ func (m *migration) readiness(r inventory.Resource, message string) string {
 	if r.CRD == nil {
 		return "kubectl get " + r.String() + " --all-namespaces"
 	}
-	stranded := retire.StrandedBy(r.Group, r.CRD.Versions, message)
-	switch {
-	case stranded != "":
-		return m.name + " retire " + r.CRD.Name + " --version=" + stranded + " --rescue"
-	case strings.Contains(message, "conversion webhook"):
-		return "kubectl get customresourcedefinition " + r.CRD.Name + " -o jsonpath='{.spec.conversion}'"
-	case strings.Contains(message, "/registry/"):
-		return "kubectl get " + r.CRD.Name + " --all-namespaces"
-	}
-	return "kubectl describe customresourcedefinition " + r.CRD.Name
+	return retire.Remedy(m.name, r.CRD.Name, r.CRD.Versions, message)
 }
 
 // explain turns an error that ended the run before it started into the two lines of every error.

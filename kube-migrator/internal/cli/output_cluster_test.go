@@ -21,6 +21,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
+const crdsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
 // writesData runs every command with -o json and -o yaml: each writes one document, and both say the same.
 func (a *asked) writesData(t *testing.T) {
 	a.send(

@@ -124,6 +124,7 @@ func (r *retirement) add(flags *pflag.FlagSet) {
 			"schema that keeps every field)")
 	flags.BoolVar(&r.dryRun, "dry-run", false, "Show what would be done, and write nothing")
 	r.addSweep(flags)
+	arg.FieldLoss(flags, &r.options.AcceptFieldLoss)
 	arg.Output(flags, &r.output, render.Text, render.JSON, render.YAML)
 }
 

@@ -24,7 +24,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/render"
-	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/crdupgrade"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/crdlife"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/refusal"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/retire"
@@ -34,13 +34,15 @@ import (
 // crdUpgrade is the command upgrade-crd with its flags, and the upgrades that it carries out.
 type crdUpgrade struct {
 	migration
-	files   []string
-	manager string
-	force   bool
-	dryRun  bool
-	output  render.Format
+	files []string
+	// accepted and unrelated are crdlife.Intent.AcceptFieldLoss and AcceptOtherMeaning.
+	accepted, unrelated []string
+	manager             string
+	force               bool
+	dryRun              bool
+	output              render.Format
 
-	all    []*crdupgrade.Upgrade
+	all    []*crdlife.Upgrade
 	report *render.CRDUpgrades
 }
 
@@ -63,12 +65,12 @@ The command plans again after each step, from what the cluster has then, so the 
 at any step. A CRD in the cluster always has every version in which an object may be stored. If one CRD is refused, the
 others are still upgraded. Objects of other kinds are skipped.
 
-If neither release has a conversion webhook, converting an object only changes its apiVersion, and the API server drops each
-field that the new version does not have. If objects have such fields, or if the two releases have no version in common, the
-command refuses, and shows the fields and how many objects have them; --accept-field-loss continues anyway. The command
-learns from managedFields which objects have a field: it reads only metadata, never values. A field within a list or map
-that managedFields name as a whole is counted as "at most". Whether values mean the same in the new version cannot be
-determined: save the objects first.
+The API server drops each field that the schema of the new release does not have, also within a version that stays, when the
+object is written next. If objects have such fields, the command refuses, and names the fields and the first objects;
+--accept-field-loss=NAME accepts that for one CRD. The command learns from managedFields which objects have a field: it reads
+only metadata, never values. An object of which managedFields do not tell, such as one whose list is owned as a whole,
+counts. If the two releases have no version in common, their fields may mean something else, and the command refuses, too;
+--accept-other-meaning=NAME accepts that. Save the objects first, with the command that the refusal names.
 
 "kubectl apply --server-side" can later apply what --field-manager=kubectl applies, without conflicts. Fields that "kubectl
 apply" without --server-side owns are taken over, as "kubectl apply --server-side" does.
@@ -96,11 +98,15 @@ not agree or the evidence is too weak, 4 some objects could not be rewritten or 
 func (u *crdUpgrade) add(flags *pflag.FlagSet) {
 	flags.StringSliceVarP(&u.files, "filename", "f", nil,
 		"File or folder with CustomResourceDefinitions; - is standard input")
-	flags.StringVar(&u.manager, "field-manager", crdupgrade.DefaultFieldManager,
+	flags.StringVar(&u.manager, "field-manager", crdlife.DefaultFieldManager,
 		"Field manager that owns what is applied")
 	flags.BoolVar(&u.force, "force-conflicts", false, "Take fields from other field managers")
 	flags.BoolVar(&u.dryRun, "dry-run", false,
 		"Show the steps, let the API server check the first write, and change nothing")
+	flags.StringSliceVar(&u.accepted, "accept-field-loss", nil,
+		"Name of a CustomResourceDefinition whose objects may lose fields that the new release does not have")
+	flags.StringSliceVar(&u.unrelated, "accept-other-meaning", nil, "Name of a CustomResourceDefinition of which no version "+
+		"is in both releases: its objects get another apiVersion, whatever their fields mean there")
 	u.addSweep(flags)
 	arg.Output(flags, &u.output, render.Text, render.JSON, render.YAML)
 }
@@ -155,39 +161,40 @@ func (u *crdUpgrade) read() error {
 		fmt.Fprintf(u.Err, "Skipped: %d objects that are not CustomResourceDefinitions.\n", others)
 	}
 	for _, object := range objects {
-		next, err := crdupgrade.Parse(object.From, object.JSON)
+		next, err := crdlife.Parse(object.From, object.JSON)
 		if err != nil {
 			return exit.Usage(u.command, fmt.Errorf("%s: %w", object.From, err))
 		}
-		same := func(other *crdupgrade.Upgrade) bool { return other.Next.Name() == next.Name() }
+		same := func(other *crdlife.Upgrade) bool { return other.Next.Name() == next.Name() }
 		if i := slices.IndexFunc(u.all, same); i >= 0 {
 			return exit.Usage(u.command, fmt.Errorf("%s is in %s and in %s: give one of them", next.Name(),
 				u.all[i].Next.From, next.From))
 		}
-		u.all = append(u.all, &crdupgrade.Upgrade{Next: next})
+		u.all = append(u.all, &crdlife.Upgrade{Next: next})
 	}
 	return nil
 }
 
 // steps returns the execution of the plans.
-func (u *crdUpgrade) steps() *crdupgrade.Run {
-	return &crdupgrade.Run{
-		Applier: crdupgrade.Applier{Client: u.REST, FieldManager: u.manager, Force: u.force},
-		Intent: crdupgrade.Intent{Program: u.name, Again: u.inEarnest(),
-			AcceptFieldLoss: u.options.AcceptFieldLoss},
+func (u *crdUpgrade) steps() *crdlife.Run {
+	return &crdlife.Run{
+		Applier: crdlife.Applier{Client: u.REST, FieldManager: u.manager, Force: u.force},
+		Intent: crdlife.Intent{Program: u.name, Again: u.inEarnest(), AcceptFieldLoss: u.accepted,
+			AcceptOtherMeaning: u.unrelated},
 		Limits:  u.limits(),
 		Stopped: u.stopped,
-		Migrate: func(ctx context.Context, live *crdupgrade.CRD) (migrate.Epoch, error) {
-			r := resourceOfCRD(live)
+		Migrate: func(ctx context.Context, live *crdlife.CRD, acceptFieldLoss []string) (migrate.Epoch, error) {
+			r, m := resourceOfCRD(live), u.migration
+			m.options.AcceptFieldLoss = acceptFieldLoss
 			if err := u.alone(ctx, r); err != nil {
 				return migrate.Epoch{}, err
 			}
-			report, err := u.migrate(ctx, r)
+			report, err := m.migrate(ctx, r)
 			report.Next = "" // the command in the report continues this, too
 			u.report.Add(live.Name(), report)
 			return report.Result.Epoch, err
 		},
-		Report: func(name string, s crdupgrade.Step) {
+		Report: func(name string, s crdlife.Step) {
 			if u.output == render.Text {
 				fmt.Fprint(u.Out, render.CRDStep(name, s))
 			} else {
@@ -198,7 +205,7 @@ func (u *crdUpgrade) steps() *crdupgrade.Run {
 }
 
 // resourceOfCRD returns the resource of a CRD as the inventory shows it when the API server serves it.
-func resourceOfCRD(live *crdupgrade.CRD) inventory.Resource {
+func resourceOfCRD(live *crdlife.CRD) inventory.Resource {
 	return inventory.Resource{
 		GroupResource: live.Resource(), Kind: live.Spec.Names.Kind, Namespaced: live.Spec.Scope == "Namespaced",
 		Origin:         migrate.Custom,
@@ -207,7 +214,7 @@ func resourceOfCRD(live *crdupgrade.CRD) inventory.Resource {
 		CRD: &inventory.CRD{
 			Name: live.Name(), UID: live.Metadata.UID, Generation: live.Metadata.Generation,
 			StorageVersion: live.StorageVersion(),
-			StoredVersions: live.Status.StoredVersions, Versions: live.Versions(),
+			StoredVersions: live.Status.StoredVersions, Versions: live.VersionNames(),
 			Conversion: live.Spec.Conversion.Strategy,
 		},
 	}

@@ -218,3 +218,22 @@ func TestTheSchemaOfARescueThatWasBegunIsTheOneThatIsGiven(t *testing.T) {
 		})
 	}
 }
+
+func TestAnObjectThatCannotBeReadIsNamedAfterTheCause(t *testing.T) {
+	for message, want := range map[string]string{
+		`failed to read one or more widgets.demo.example.com from the storage: StorageError: corrupt object, Code: 7, Key: /registry/w/a, ResourceVersion: 0, AdditionalErrorMsg: object not decodable revision=219: request to convert CR from an invalid group/version: demo.example.com/v1 (and 2 more)`: "request to convert CR from an invalid group/version: demo.example.com/v1 (and 2 more), at /registry/w/a",
+		"conversion webhook failed": "conversion webhook failed",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			client := answers(func(*http.Request, string) (int, any) {
+				status := failure(http.StatusInternalServerError, "Any")
+				status["message"] = message
+				return http.StatusInternalServerError, status
+			}).client(t)
+			objects := retire.Objects{Client: client, CRD: facts("v1 v2", "v1", "v2/served/storage").CRD, Endpoint: "v2"}
+			if _, err := objects.Look(t.Context(), "v1"); err == nil || err.Error() != "the objects cannot be listed: "+want {
+				t.Errorf("it says %q, want %q", err, want)
+			}
+		})
+	}
+}

@@ -69,7 +69,7 @@ func (c collection) each(ctx context.Context, f func([]metav1.PartialObjectMetad
 			}
 			continue
 		case errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError:
-			return fmt.Errorf("%w: %w", ErrUnreadable, err)
+			return fmt.Errorf("%w: %s", ErrUnreadable, causeFirst(err.Error()))
 		case err != nil:
 			return fmt.Errorf("list %s: %w", c, err)
 		}

@@ -53,7 +53,7 @@ func (want Intent) established(f Facts) *refusal.Error {
 // the cluster distinguishes a version that was removed from a misspelt one.
 func (want Intent) known(f Facts) *refusal.Error {
 	d := f.CRD
-	traces := want.named(f) || strandedBy(d, f.Unreadable) == want.Version
+	traces := want.named(f) || strandedBy(d.Metadata.Name, d.VersionNames(), f.Unreadable) == want.Version
 	switch {
 	case has(d, want.Version), want.Rescue && (traces || f.Unreadable != ""):
 		return nil
@@ -167,29 +167,33 @@ func (want Intent) nothingElseStored(f Facts) *refusal.Error {
 // readable refuses if objects cannot be listed, unless the rescue of this version makes them readable.
 func (want Intent) readable(f Facts) *refusal.Error {
 	d := f.CRD
-	stranded := strandedBy(d, f.Unreadable)
+	stranded := strandedBy(d.Metadata.Name, d.VersionNames(), f.Unreadable)
 	if f.Unreadable == "" || want.Rescue && (stranded == want.Version || stranded == "" &&
 		slices.Contains(d.Status.StoredVersions, want.Version)) {
 		return nil
 	}
-	try := "kubectl get customresourcedefinition " + d.Metadata.Name + " -o jsonpath='{.spec.conversion}'"
-	if stranded != "" {
-		try = want.command(d, stranded, "--rescue")
-	}
-	return refusal.New(Unreadable, try, "objects of %s cannot be read: %s", d.Metadata.Name, f.Unreadable)
+	return refusal.New(Unreadable, Remedy(want.Program, d.Metadata.Name, d.VersionNames(), f.Unreadable), "objects of %s cannot be read: %s", d.Metadata.Name, f.Unreadable)
 }
 
-func strandedBy(d *crd.CRD, message string) string {
-	var versions []string
-	for _, v := range d.Spec.Versions {
-		versions = append(versions, v.Name)
+// Remedy returns the command that helps if the API server cannot list the objects of a CRD with a name and versions, for
+// the reason that its message gives: the one that rescues a version which is gone, or one that shows the cause.
+func Remedy(program, name string, versions []string, message string) string {
+	stranded := strandedBy(name, versions, message)
+	switch {
+	case stranded != "":
+		return program + " retire " + name + " --version=" + stranded + " --rescue"
+	case strings.Contains(message, "conversion webhook"):
+		return "kubectl get customresourcedefinition " + name + " -o jsonpath='{.spec.conversion}'"
+	case strings.Contains(message, "/registry/"):
+		return "kubectl get " + name + " --all-namespaces --chunk-size=1"
 	}
-	return StrandedBy(d.Spec.Group, versions, message)
+	return "kubectl describe customresourcedefinition " + name
 }
 
-// StrandedBy returns the version of a CRD's group that a message of the API server names and that is not among the CRD's
-// versions, or "".
-func StrandedBy(group string, versions []string, message string) string {
+// strandedBy returns the version of a CRD's group that a message of the API server names and that the CRD does not have,
+// or "".
+func strandedBy(name string, versions []string, message string) string {
+	_, group, _ := strings.Cut(name, ".")
 	for word := range strings.FieldsFuncSeq(message, func(r rune) bool {
 		return strings.ContainsRune(" \t\n\",;()[]{}",
 			r)

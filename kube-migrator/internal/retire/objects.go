@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"regexp"
 	"slices"
 	"time"
 
@@ -48,6 +49,18 @@ func (o Objects) collection() collection {
 // ErrUnreadable wraps the error of an API server that cannot list the objects because of what is stored: 500. An API
 // server that does not answer, is not ready, or is too slow shows nothing about what is stored.
 var ErrUnreadable = errors.New("the objects cannot be listed")
+
+// storageError is what an API server says of the first object that it cannot read, around the cause.
+var storageError = regexp.MustCompile(`(?s)^.*Key: ([^,]+), ResourceVersion: \d+, AdditionalErrorMsg: ` +
+	`(?:(?:object|data from the storage is) not \w+[^:]*: )?(.*)$`)
+
+// causeFirst returns the message with the cause and then the object, and without what surrounds them.
+func causeFirst(message string) string {
+	if m := storageError.FindStringSubmatch(message); m != nil {
+		return m[2] + ", at " + m[1]
+	}
+	return message
+}
 
 // Found is what a look at all objects shows.
 type Found struct {

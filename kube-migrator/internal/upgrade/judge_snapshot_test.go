@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/crdlife"
 )
 
 // The snapshot of these tests was taken at taken, when everything was stored as v2.
@@ -100,14 +101,14 @@ func TestANewCRDIsJudgedByWhatWasRecordedAfterTheSnapshot(t *testing.T) {
 		only  = ", and it has only v2"
 	)
 	v1, v2 := [3]string{"v1", "s", color}, [3]string{"v2", "s*", color}
-	live := func(version string, stored ...string) *Manifest {
-		m := crdOf(t, "", v1, v2)
-		m.ResourceVersion, m.StoredVersions = version, stored
-		return &m
+	live := func(version string, stored ...string) *crdlife.CRD {
+		c := crdOf(t, "", v1, v2)
+		c.Metadata.ResourceVersion, c.Status.StoredVersions = version, stored
+		return c
 	}
 	safe := verdict{Safe, "every stored version stays readable", "", ByEtcd}
 	for name, test := range map[string]struct {
-		live  *Manifest
+		live  *crdlife.CRD
 		facts Facts
 		want  verdict
 	}{
@@ -131,7 +132,7 @@ func TestANewCRDIsJudgedByWhatWasRecordedAfterTheSnapshot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := fromSnapshot()
 			q.Applying = true
-			got := q.JudgeCRD(crdOf(t, "", v2), test.live, test.facts)
+			got := q.JudgeCRD(crdOf(t, "", v2), crdlife.Facts{Live: test.live}, test.facts)
 			if diff := cmp.Diff(test.want, of(got)); diff != "" {
 				t.Errorf("finding (-want +got):\n%s", diff)
 			}

@@ -20,7 +20,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/render"
-	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/crdupgrade"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/crdlife"
 )
 
 // release is the folder with the CRDs of one release of a project, from its Go module.
@@ -58,7 +58,7 @@ func stepsOf(all map[string]render.CRDUpgrade) map[string]string {
 		if one.Reason != "" {
 			words = append(words, string(one.Reason))
 		}
-		if !slices.Equal(words, []string{string(crdupgrade.Apply)}) {
+		if !slices.Equal(words, []string{string(crdlife.Apply)}) {
 			steps[name] = strings.Join(words, " ")
 		}
 	}

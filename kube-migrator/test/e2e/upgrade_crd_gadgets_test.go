@@ -19,7 +19,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/config"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/render"
-	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/crdupgrade"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/crdlife"
 )
 
 // upgradeContinuesWhereverItIsKilled kills one run after the other, each before or after the next kind of write.
@@ -31,7 +31,7 @@ func upgradeContinuesWhereverItIsKilled(t *testing.T, g *gadgets) {
 	g.fill(n)
 	user.kubectl("apply", "-f", g.file("v1", "v2*"))
 	next := g.file("v2*")
-	args := []string{"upgrade-crd", "-f", next, "--settle-time=1s", "--accept-field-loss"}
+	args := []string{"upgrade-crd", "-f", next, "--settle-time=1s"}
 	crd := func(kind types.PatchType) func(*http.Request) bool {
 		return func(r *http.Request) bool {
 			return r.URL.Path == g.whole() && r.Header.Get("Content-Type") == string(kind)
@@ -104,7 +104,8 @@ func upgradeLosesNoFieldWithoutAWord(t *testing.T, g *gadgets) {
 	user.run(0, "upgrade-crd", "-f", g.file("v1*", "v2"))
 	g.ready("v1", "v2")
 	g.fill(2, "legacy", "old")
-	g.cluster.Loses(g.prefix(), "spec.legacy", "--accept-field-loss")
+	accepted := "--accept-field-loss=" + g.name()
+	g.cluster.Loses(g.prefix(), "spec.legacy", accepted)
 	user.kubectl("apply", "--server-side", "-f", g.file("v1", "v2*"))
 	g.ready("v1", "v2")
 	g.mustApply("carol", "v2", "g-100", spec("color", "green"))
@@ -112,23 +113,28 @@ func upgradeLosesNoFieldWithoutAWord(t *testing.T, g *gadgets) {
 
 	refused := user.upgradeCRDs(2, next)[g.name()]
 
-	if refused.Reason != crdupgrade.FieldLoss || !strings.HasSuffix(refused.Next, " --accept-field-loss") {
-		t.Errorf("refused %q, next %q", refused.Reason, refused.Next)
+	if refused.Reason != crdlife.FieldLoss || !strings.HasPrefix(refused.Next, "kubectl get "+g.name()) ||
+		!strings.Contains(refused.Error, accepted) {
+		t.Errorf("refused %q (%s), next %q", refused.Reason, refused.Error, refused.Next)
 	}
-	if diff := cmp.Diff([]string{"spec.legacy of v1 (2 objects)"}, shownLosses(refused)); diff != "" {
+	if diff := cmp.Diff("2 objects: spec.legacy", shownLosses(refused)); diff != "" {
 		t.Errorf("losses (-want +got):\n%s", diff)
 	}
 	g.wantVersions("v1 v2", "v1 served", "v2 served storage")
 	before := crdOf(t, g.cluster, g.name()).ResourceVersion
-	if got := user.upgradeCRDs(0, next, "--accept-field-loss",
+	if got := user.upgradeCRDs(0, next, accepted,
 		"--dry-run"); stepsOf(got)[g.name()] != wholeUpgrade {
 		t.Errorf("a dry run: %v", stepsOf(got))
 	}
 	if after := crdOf(t, g.cluster, g.name()).ResourceVersion; after != before {
 		t.Error("the dry run has written the CRD")
 	}
-	if got := user.upgradeCRDs(0, next, "--accept-field-loss"); stepsOf(got)[g.name()] != wholeUpgrade {
-		t.Errorf("accepted: %v", stepsOf(got))
+	if other := user.upgradeCRDs(2, next, "--accept-field-loss=others."+testbed.WidgetGroup); stepsOf(other)[g.name()] != "FieldLoss" {
+		t.Errorf("accepted for another one: %v", stepsOf(other))
+	}
+	if got := user.upgradeCRDs(0, next, accepted); stepsOf(got)[g.name()] != wholeUpgrade ||
+		shownLosses(got[g.name()]) != "2 objects: spec.legacy" {
+		t.Errorf("accepted: %v, lost %s", stepsOf(got), shownLosses(got[g.name()]))
 	}
 	g.wantVersions("v2", "v2 served storage")
 	g.wantUnnamed(3)
@@ -293,9 +299,9 @@ func upgradeReadsWhatKubectlPrints(t *testing.T, g *gadgets) {
 	}
 }
 
-func shownLosses(c render.CRDUpgrade) (shown []string) {
-	for _, l := range c.Losses {
-		shown = append(shown, l.String())
+func shownLosses(c render.CRDUpgrade) string {
+	if c.Losses == nil {
+		return ""
 	}
-	return shown
+	return fmt.Sprintf("%d objects: %s", c.Losses.Objects, strings.Join(c.Losses.Fields, ", "))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
-	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/crdupgrade"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/crdlife"
 )
 
 const (
@@ -124,14 +124,15 @@ func gatewayStandard(t *testing.T, user *cli) {
 func gatewayExperimental(t *testing.T, user *cli) {
 	cluster := user.cluster
 	for name, steps := range stepsOf(user.upgradeCRDs(0, gateway(t, "v1.0.0", "experimental"))) {
-		if steps != string(crdupgrade.Create) {
+		if steps != string(crdlife.Create) {
 			t.Errorf("%s in an empty cluster: %s, want it created", name, steps)
 		}
 	}
 	gatewayRoutesAndPolicies(t, cluster)
 
 	want := map[string]string{policies: wholeUpgrade, "backendlbpolicies." + gatewayGroup: "create"}
-	upgraded := user.upgradeCRDs(0, gateway(t, "v1.1.0", "experimental"), "--accept-field-loss")
+	upgraded := user.upgradeCRDs(0, gateway(t, "v1.1.0", "experimental"), "--accept-other-meaning="+policies,
+		"--accept-field-loss="+policies)
 	// v1.1.0 still has v1alpha2 of GRPCRoutes: it is applied, and its objects stay as they are.
 	if diff := cmp.Diff(want, stepsOf(upgraded)); diff != "" {
 		t.Errorf("v1.1.0 (-want +got):\n%s", diff)
@@ -176,11 +177,10 @@ func gatewayAtOnce(t *testing.T, user *cli) {
 	if diff := cmp.Diff(want, stepsOf(dry)); diff != "" {
 		t.Errorf("a dry run of v1.2.0 (-want +got):\n%s", diff)
 	}
-	losses := []string{"spec.targetRef of v1alpha2 (3 objects)", "spec.tls of v1alpha2 (3 objects)"}
-	if diff := cmp.Diff(losses, shownLosses(dry[policies])); diff != "" {
+	if diff := cmp.Diff("3 objects: spec.targetRef, spec.tls", shownLosses(dry[policies])); diff != "" {
 		t.Errorf("fields that BackendTLSPolicies would lose (-want +got):\n%s", diff)
 	}
-	if got := shownLosses(dry[routes]); len(got) > 0 {
+	if got := shownLosses(dry[routes]); got != "" {
 		t.Errorf("fields that GRPCRoutes would lose: %v, want none", got)
 	}
 	wantVersions(t, cluster, routes, "v1alpha2", "v1alpha2 served storage")
@@ -201,7 +201,11 @@ func gatewayAtOnce(t *testing.T, user *cli) {
 	for _, field := range []string{"spec.targetRef", "spec.tls"} {
 		cluster.Loses(gatewayObjects("backendtlspolicies"), field, "--accept-field-loss")
 	}
-	upgraded := user.upgradeCRDs(0, gateway(t, "v1.2.0", "experimental"), "--accept-field-loss")
+	unrelated := "--accept-other-meaning=" + routes + "," + policies
+	if got := stepsOf(user.upgradeCRDs(2, gateway(t, "v1.2.0", "experimental"), unrelated, "--dry-run")); got[policies] != "FieldLoss" {
+		t.Errorf("another meaning is taken for a loss: %v", got)
+	}
+	upgraded := user.upgradeCRDs(0, gateway(t, "v1.2.0", "experimental"), unrelated, "--accept-field-loss="+policies)
 	if diff := cmp.Diff(want, stepsOf(upgraded)); diff != "" {
 		t.Errorf("v1.2.0 (-want +got):\n%s", diff)
 	}

@@ -9,7 +9,9 @@ import (
 	"io"
 	"strings"
 
-	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/crdupgrade"
+	"github.com/kube-migrator/kube-migrator/internal/phrase"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/crdlife"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/refusal"
 )
 
@@ -27,9 +29,9 @@ type CRDUpgrade struct {
 	From  string   `json:"from"`
 	State CRDState `json:"state"`
 	// Steps are those that were done; in a dry run those that would be.
-	Steps []crdupgrade.Step `json:"steps,omitempty"`
-	// Losses are the fields that objects lose.
-	Losses []crdupgrade.Loss `json:"losses,omitempty"`
+	Steps []crdlife.Step `json:"steps,omitempty"`
+	// Losses are the objects that lose fields.
+	Losses *pruning.Losses `json:"losses,omitempty"`
 	// Migration is what rewriting the objects came to; absent where it was not begun.
 	Migration *Migration `json:"migration,omitempty"`
 	// Reason is why it was refused; empty where it was not.
@@ -59,10 +61,13 @@ func (r *CRDUpgrades) Add(name string, m Migration) {
 }
 
 // Conclude adds what became of a CRD; next is the command that helps after err.
-func (r *CRDUpgrades) Conclude(u *crdupgrade.Upgrade, err error, next string) {
+func (r *CRDUpgrades) Conclude(u *crdlife.Upgrade, err error, next string) {
 	c := CRDUpgrade{
-		Name: u.Next.Name(), From: u.Next.From, State: CRDUpgraded, Steps: u.Done, Losses: u.Planned.Losses,
+		Name: u.Next.Name(), From: u.Next.From, State: CRDUpgraded, Steps: u.Done,
 		Migration: r.migrations[u.Next.Name()], Next: next,
+	}
+	if u.Planned.Losses.Objects > 0 {
+		c.Losses = &u.Planned.Losses
 	}
 	refused := (*refusal.Error)(nil)
 	switch {
@@ -80,7 +85,7 @@ func (r *CRDUpgrades) Conclude(u *crdupgrade.Upgrade, err error, next string) {
 }
 
 // CRDStep is one step of a CRD, in one line.
-func CRDStep(name string, s crdupgrade.Step) string {
+func CRDStep(name string, s crdlife.Step) string {
 	return fmt.Sprintf("%s  %-13s  %s\n", name, s.Name, clean(s.What))
 }
 
@@ -97,10 +102,8 @@ func (r *CRDUpgrades) Text(w io.Writer) error {
 		if c.Error != "" {
 			fmt.Fprintf(&b, "%s  %-13s  %s\n", c.Name, strings.ToLower(string(c.State)), clean(c.Error))
 		}
-		for _, l := range c.Losses {
-			if l.Objects+l.Possibly > 0 {
-				fmt.Fprintf(&b, "  loses  %s\n", clean(l.String()))
-			}
+		if c.Losses != nil && c.State != CRDRefused { // a refusal names them
+			fmt.Fprintf(&b, "  loses fields  %s: %s\n", phrase.Objects(c.Losses.Objects), clean(c.Losses.String()))
 		}
 		if c.Migration != nil {
 			c.Migration.failuresText(&b)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crdupgrade upgrades a CustomResourceDefinition to a new release of it, even if the new release drops versions
+// Package crdlife upgrades a CustomResourceDefinition to a new release of it, even if the new release drops versions
 // in which objects are stored.
 //
 // The package owns the order of the steps, the intermediate CRD, and the reasons to refuse. Its plan is a pure function
@@ -16,85 +16,22 @@
 //   - The precondition of every write to a CRD is the UID and the resourceVersion of the CRD for which the plan was
 //     made.
 //   - The last CRD that is applied is the one in the file, unchanged.
-package crdupgrade
+package crdlife
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"slices"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/refusal"
-	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/upgrade"
 )
-
-// CRD is a CustomResourceDefinition, from a file or from the cluster.
-type CRD struct {
-	// From names the file and document. It is empty for a CRD from the cluster.
-	From string
-	crd.CRD
-
-	manifest upgrade.Manifest
-	object   map[string]any
-}
-
-// Parse reads a CustomResourceDefinition of apiextensions.k8s.io/v1.
-func Parse(from string, raw []byte) (*CRD, error) {
-	c := &CRD{From: from}
-	var err error
-	if c.manifest, err = upgrade.ParseManifest(raw); err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(raw, &c.CRD); err != nil {
-		return nil, fmt.Errorf("read CustomResourceDefinition: %w", err)
-	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber() // numbers are written as they were read
-	if err := decoder.Decode(&c.object); err != nil {
-		return nil, fmt.Errorf("read CustomResourceDefinition: %w", err)
-	}
-	return c, nil
-}
-
-// Name returns the name of the CRD.
-func (c *CRD) Name() string { return c.manifest.Name }
-
-// Resource returns the resource that the CRD defines.
-func (c *CRD) Resource() schema.GroupResource { return c.manifest.Resource() }
-
-// Versions returns the names in spec.versions.
-func (c *CRD) Versions() []string {
-	names := make([]string, len(c.Spec.Versions))
-	for i, v := range c.Spec.Versions {
-		names[i] = v.Name
-	}
-	return names
-}
-
-func (c *CRD) has(version string) bool { return slices.Contains(c.Versions(), version) }
-
-// Endpoint returns the version at which objects are read and written: the storage version if it is served, otherwise
-// the first served version, otherwise "".
-func (c *CRD) Endpoint() (endpoint string) {
-	for _, v := range c.Spec.Versions {
-		if v.Served && (endpoint == "" || v.Storage) {
-			endpoint = v.Name
-		}
-	}
-	return endpoint
-}
 
 // Intent is what a user asks for.
 type Intent struct {
 	// Program is the name of the program, and Again is the command that the user gave, for the commands that errors
 	// suggest.
 	Program, Again string
-	// AcceptFieldLoss are migrate.Options.AcceptFieldLoss. Any of them means that objects may lose fields that the new
-	// version does not have.
+	// AcceptFieldLoss are the names of the CRDs whose objects may lose fields that the new release does not have.
 	AcceptFieldLoss []string
+	// AcceptOtherMeaning are the names of the CRDs whose objects may be converted although no version is in both releases.
+	AcceptOtherMeaning []string
 }
 
 // Facts are what was found in the cluster about one CRD.
@@ -111,15 +48,6 @@ type Facts struct {
 	// Proven means that this run has proven that every object is stored in the storage version of Live, and that Live
 	// has not changed since.
 	Proven bool
-}
-
-// Found is what the metadata of all objects shows.
-type Found struct {
-	Objects int64
-	// Naming counts, for each version, the objects whose managedFields name it.
-	Naming map[string]int64
-	// Losses are the result of the function Losses, with counts.
-	Losses []Loss
 }
 
 // StepName is one of the constants below.
@@ -147,8 +75,8 @@ type Plan struct {
 	Steps []Step
 	// Keep is the result of the function Keep.
 	Keep []string
-	// Losses are the fields that objects would lose.
-	Losses  []Loss
+	// Losses are the objects that would lose fields.
+	Losses  pruning.Losses
 	Refusal *refusal.Error
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package crdupgrade
+package crdlife
 
 import (
 	"context"
@@ -30,19 +30,19 @@ const (
 	served = time.Minute
 )
 
-// gather reads everything on which the plan for a CRD depends. It writes nothing.
-func gather(ctx context.Context, client rest.Interface, next *CRD) (f Facts, err error) {
+// Gather reads everything on which the plan for a CRD depends. It writes nothing.
+func Gather(ctx context.Context, client rest.Interface, next *CRD) (f Facts, err error) {
 	if f.Live, err = live(ctx, client, next.Name()); err != nil || f.Live == nil {
 		return f, err
 	}
 	if err := f.recorded(ctx, client, next); err != nil {
 		return f, err
 	}
-	losses := Losses(next, f)
-	if len(Removed(next, f.Live)) == 0 && len(losses) == 0 && !losesWebhook(next, f) {
+	j := judgeOf(next, f)
+	if len(Removed(next, f.Live)) == 0 && len(j.possible()) == 0 && !losesWebhook(next, f) {
 		return f, nil // the plan does not depend on the objects
 	}
-	err = f.look(ctx, client, losses)
+	err = f.look(ctx, client, j)
 	if errors.Is(err, retire.ErrUnreadable) {
 		f.Unreadable, err = err.Error(), nil
 	}
@@ -83,7 +83,7 @@ func (f *Facts) recorded(ctx context.Context, client rest.Interface, next *CRD) 
 	}
 	for _, hash := range state.Status.PersistedStorageVersionHashes {
 		f.Unknown = f.Unknown || hash == v1alpha1.Unknown
-		for _, version := range f.Live.Versions() {
+		for _, version := range f.Live.VersionNames() {
 			gvk := schema.GroupVersionKind{Group: f.Live.Spec.Group, Version: version, Kind: f.Live.Spec.Names.Kind}
 			if storageversion.Hash(gvk) == hash {
 				f.Recorded = append(f.Recorded, version)
@@ -95,7 +95,7 @@ func (f *Facts) recorded(ctx context.Context, client rest.Interface, next *CRD) 
 
 // look reads the metadata of all objects. It repeats a 404, because the API server may not serve the versions of a CRD
 // yet that was just changed.
-func (f *Facts) look(ctx context.Context, client rest.Interface, losses []Loss) error {
+func (f *Facts) look(ctx context.Context, client rest.Interface, j *judge) error {
 	objects := retire.Objects{Client: client, CRD: &f.Live.CRD, Endpoint: f.Live.Endpoint()}
 	if objects.Endpoint == "" {
 		f.Unreadable = "the cluster's CRD serves no version"
@@ -103,10 +103,10 @@ func (f *Facts) look(ctx context.Context, client rest.Interface, losses []Loss) 
 	}
 	deadline := time.Now().Add(served)
 	for {
-		f.Found = Found{Naming: map[string]int64{}, Losses: append([]Loss(nil), losses...)}
+		f.Found = Found{Naming: map[string]int64{}}
 		err := objects.Each(ctx, func(items []metav1.PartialObjectMetadata) error {
 			for i := range items {
-				f.Found.add(f.Live.Spec.Group, items[i].ManagedFields)
+				f.Found.add(j, &items[i].ObjectMeta)
 			}
 			return nil
 		})

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package crdupgrade
+package crdlife
 
 import (
 	"encoding/json"

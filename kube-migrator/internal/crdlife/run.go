@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package crdupgrade
+package crdlife
 
 import (
 	"context"
@@ -36,8 +36,8 @@ type Run struct {
 	Intent  Intent
 	Limits  pace.Limits
 	// Migrate rewrites every object of a CRD, and returns the epoch in which it has proven that all are stored in the
-	// storage version.
-	Migrate func(ctx context.Context, live *CRD) (migrate.Epoch, error)
+	// storage version. acceptFieldLoss is migrate.Options.AcceptFieldLoss.
+	Migrate func(ctx context.Context, live *CRD, acceptFieldLoss []string) (migrate.Epoch, error)
 	// Stopped returns an error if no further step may be started.
 	Stopped func() error
 	// Report receives each step that is done.
@@ -152,7 +152,7 @@ func (u *Upgrade) times(name StepName) (n int) {
 
 // plan gathers the facts and decides. If the plan has a Refusal, that is the error.
 func (r *Run) plan(ctx context.Context, u *Upgrade) (Facts, Plan, error) {
-	facts, err := gather(ctx, r.Applier.Client, u.Next)
+	facts, err := Gather(ctx, r.Applier.Client, u.Next)
 	if err != nil {
 		return facts, Plan{}, err
 	}
@@ -174,7 +174,7 @@ func (r *Run) step(ctx context.Context, u *Upgrade, f Facts, p Plan) (string, er
 	case Create, Apply, Intermediate:
 		return r.write(ctx, u, f, p)
 	case Migrate:
-		epoch, err := r.Migrate(ctx, f.Live)
+		epoch, err := r.Migrate(ctx, f.Live, r.Intent.accepted(f.Live))
 		if err != nil {
 			return "", err
 		}
@@ -204,11 +204,19 @@ func (r *Run) step(ctx context.Context, u *Upgrade, f Facts, p Plan) (string, er
 func (r *Run) moveOwners(ctx context.Context, f Facts, p Plan) (string, error) {
 	named := slices.IndexFunc(p.Keep, func(v string) bool { return f.Found.Naming[v] > 0 })
 	run := retire.Run{
-		Client: r.Applier.Client, Intent: retire.Intent{Program: r.Intent.Program, Version: p.Keep[named],
-			AcceptFieldLoss: r.Intent.AcceptFieldLoss},
-		CRD: &f.Live.CRD, Limits: r.Limits, Stopped: r.Stopped,
+		Client: r.Applier.Client,
+		Intent: retire.Intent{Program: r.Intent.Program, Version: p.Keep[named], AcceptFieldLoss: r.Intent.accepted(f.Live)},
+		CRD:    &f.Live.CRD, Limits: r.Limits, Stopped: r.Stopped,
 	}
 	return run.MoveOwners(ctx)
+}
+
+// accepted returns migrate.Options.AcceptFieldLoss for the objects of a CRD.
+func (want Intent) accepted(live *CRD) []string {
+	if slices.Contains(want.AcceptFieldLoss, live.Name()) {
+		return []string{"*"}
+	}
+	return nil
 }
 
 // write applies the CRD of the first step of a plan.
@@ -225,7 +233,7 @@ func (r *Run) write(ctx context.Context, u *Upgrade, f Facts, p Plan) (string, e
 	what := strings.Replace(p.Steps[0].What, "apply it", "applied", 1)
 	switch {
 	case f.Live == nil:
-		return "created with " + list(u.Next.Versions()), r.accepted(ctx, applied)
+		return "created with " + list(u.Next.VersionNames()), r.accepted(ctx, applied)
 	case f.Live.Metadata.Generation == applied.Metadata.Generation:
 		what = "applied, and its spec is unchanged"
 	}

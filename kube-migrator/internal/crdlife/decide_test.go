@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package crdupgrade
+package crdlife
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/refusal"
 )
@@ -75,7 +76,7 @@ type situation struct {
 	objects int64
 	// color is how many objects have spec.color, by their managedFields.
 	color  int64
-	accept []string
+	accept bool
 }
 
 // plan decides as Run does: the losses are computed, and their counts found.
@@ -85,13 +86,21 @@ func (s situation) plan(t *testing.T, next string) (Plan, *CRD, Facts) {
 	if s.live != "" {
 		f.Live = crdOf(t, s.live)
 		f.Live.Status.StoredVersions = strings.Fields(s.stored)
-		f.Found.Objects, f.Found.Losses = s.objects, Losses(file, f)
-		for i := range f.Found.Losses {
-			f.Found.Losses[i].Objects = s.color
+		f.Found.Objects = s.objects
+		j, written := judgeOf(file, f), append(f.Live.Status.StoredVersions, "v1")[0]
+		for i := range s.objects {
+			field := "size"
+			if i < s.color {
+				field = "color"
+			}
+			f.Found.Losses.Add(&metav1.ObjectMeta{Name: fmt.Sprint("w", i)}, j.lost(owning(written, field)))
 		}
 	}
-	q := Intent{Program: "kube-migrator", Again: "kube-migrator upgrade-crd --filename=crds.yaml",
-		AcceptFieldLoss: s.accept}
+	q := Intent{Program: "kube-migrator", Again: "kube-migrator upgrade-crd --filename=crds.yaml"}
+	if s.accept {
+		q.AcceptFieldLoss = []string{"widgets.demo.example.com"}
+		q.AcceptOtherMeaning = q.AcceptFieldLoss
+	}
 	return q.Decide(file, f), file, f
 }
 
@@ -145,7 +154,7 @@ func TestThePlanFollowsFromWhatIsStored(t *testing.T) {
 		"the intermediate CRD still serves it": {situation{live: "v2:served,storage v1:served", stored: "v1 v2",
 			objects: 3}, next, full("3 objects"), ""},
 		"the intermediate CRD does not serve the new": {situation{live: "v2:storage v1", stored: "v1 v2", objects: 0,
-			accept: []string{"*"}}, next, full("0 objects"), ""},
+			accept: true}, next, full("0 objects"), ""},
 		"it is proven": {situation{live: halfIn, stored: "v1 v2", objects: 3, facts: proven(Facts{})},
 			next, full("")[2:], ""},
 		"it is proven and pruned": {situation{live: halfIn, stored: "v2", objects: 3, facts: proven(Facts{})},
@@ -186,13 +195,13 @@ func TestThePlanFollowsFromWhatIsStored(t *testing.T) {
 		"nothing in common": {situation{live: old, stored: "v1", objects: 3},
 			next, nil, NothingInCommon},
 		"nothing in common, accepted": {situation{live: old, stored: "v1", objects: 3, color: 3,
-			accept: []string{"*"}}, next + " -color", full("3 objects"), ""},
+			accept: true}, next + " -color", full("3 objects"), ""},
 		"objects lose a field": {situation{live: both, stored: "v1 v2", objects: 3, color: 2},
 			next + " -color", nil, FieldLoss},
 		"objects lose a field half way": {situation{live: halfIn, stored: "v1 v2", objects: 3, color: 2},
 			next + " -color", nil, FieldLoss},
 		"objects lose a field, accepted": {situation{live: both, stored: "v1 v2", objects: 3, color: 2,
-			accept: []string{"*"}}, next + " -color", full("3 objects"), ""},
+			accept: true}, next + " -color", full("3 objects"), ""},
 		"no object has the field": {situation{live: both, stored: "v1 v2", objects: 3}, next +
 			" -color", full("3 objects"), ""},
 		"a field goes as the storage version moves": {situation{live: old, stored: "v1", objects: 3, color: 2}, both +
@@ -244,18 +253,17 @@ func TestARefusalSaysWhatIsLostAndWhatHelps(t *testing.T) {
 		"nothing in common": {situation{live: "v1:served,storage", stored: "v1", objects: 3, color: 2},
 			"v2:served,storage -color", refusal.Error{
 				Reason: NothingInCommon,
-				Message: "the cluster has v1, the file v2, and no conversion between them: only apiVersion would be " +
-					"changed; " +
-					"lost: spec.color of v1 (2 objects)",
-				Try: "kube-migrator upgrade-crd --filename=crds.yaml --accept-field-loss",
+				Message: "the cluster has v1, the file v2, and no conversion between them: only the apiVersion of 3 objects " +
+					"would be changed, and their fields may mean something else; " +
+					"--accept-other-meaning=widgets.demo.example.com accepts that",
+				Try: "kubectl get widgets.demo.example.com --all-namespaces -o yaml > widgets.demo.example.com.yaml",
 			}},
-		"nothing in common, nothing lost": {situation{live: "v1:served,storage", stored: "v1", objects: 1},
-			"v2:served,storage", refusal.Error{
-				Reason: NothingInCommon,
-				Message: "the cluster has v1, the file v2, and no conversion between them: only apiVersion would be " +
-					"changed; " +
-					"1 object would keep every field, if it means the same",
-				Try: "kube-migrator upgrade-crd --filename=crds.yaml --accept-field-loss",
+		"a field goes from the version that stays": {situation{live: "v1:served,storage", stored: "v1", objects: 3, color: 2},
+			"v1:served,storage -color", refusal.Error{
+				Reason: FieldLoss,
+				Message: "2 objects would lose fields that the schema of v1 does not keep, and that they have as far as " +
+					"managedFields tell: w0 (spec.color), w1 (spec.color); --accept-field-loss=widgets.demo.example.com accepts that",
+				Try: "kubectl get widgets.demo.example.com --all-namespaces -o yaml > widgets.demo.example.com.yaml",
 			}},
 		"stranded": {situation{live: "v2:served,storage", stored: "v1 v2"}, "v2:served,storage", refusal.Error{
 			Reason: Stranded,

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package crdupgrade
+package crdlife
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 // none of the versions to keep.
 func intermediate(next, live *CRD, keep []string) bool {
 	if live.StorageVersion() != next.StorageVersion() ||
-		live.manifest.Webhook != conversionOf(next, live).manifest.Webhook {
+		live.Webhook() != conversionOf(next, live).Webhook() {
 		return false
 	}
 	for _, v := range next.Spec.Versions {
@@ -54,7 +54,7 @@ func between(next, live *CRD, keep []string) map[string]any {
 // cluster has a webhook and that version, it is that one, because a release that drops versions may no longer convert
 // them. Otherwise it is the CRD in the file.
 func conversionOf(next, live *CRD) *CRD {
-	if live.manifest.Webhook && live.has(next.StorageVersion()) {
+	if live.Webhook() && live.has(next.StorageVersion()) {
 		return live
 	}
 	return next

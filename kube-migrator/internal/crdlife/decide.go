@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package crdupgrade
+package crdlife
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/phrase"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/refusal"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/retire"
 )
 
 // Decide returns the plan for the CRD in a file. It is pure.
@@ -18,7 +19,7 @@ func (want Intent) Decide(next *CRD, f Facts) Plan {
 		return Plan{Refusal: refused}
 	}
 	if f.Live == nil {
-		return Plan{Steps: []Step{{Create, "create it with " + list(next.Versions())}}}
+		return Plan{Steps: []Step{{Create, "create it with " + list(next.VersionNames())}}}
 	}
 	p := Plan{Keep: Keep(next, f), Losses: f.Found.Losses}
 	for _, rule := range []func(*CRD, Facts, Plan) *refusal.Error{want.terminating, want.stranded,
@@ -39,7 +40,7 @@ func (f Facts) Stored() []string {
 	stored := slices.Clone(f.Live.Status.StoredVersions)
 	more := slices.Clone(f.Recorded)
 	if f.Unknown {
-		more = append(more, f.Live.Versions()...)
+		more = append(more, f.Live.VersionNames()...)
 	}
 	for _, version := range more {
 		if !slices.Contains(stored, version) {
@@ -64,13 +65,18 @@ func Keep(next *CRD, f Facts) (keep []string) {
 
 // Removed returns the versions of the CRD in the cluster that the CRD in the file does not have.
 func Removed(next, live *CRD) []string {
-	return slices.DeleteFunc(live.Versions(), next.has)
+	return slices.DeleteFunc(live.VersionNames(), next.has)
+}
+
+// Rewrites reports whether objects have to be rewritten before the CRD in the file can be applied.
+func (p Plan) Rewrites() bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Name == Migrate })
 }
 
 // losesWebhook reports whether the CRD in the file has no conversion webhook any more although objects may be stored
 // that need it, even if their version remains.
 func losesWebhook(next *CRD, f Facts) bool {
-	return f.Live.manifest.Webhook && !next.manifest.Webhook && len(moving(next, f)) > 0
+	return f.Live.Webhook() && !next.Webhook() && len(moving(next, f)) > 0
 }
 
 // moving returns the versions in which objects may be stored, without the storage version of the CRD in the file.
@@ -79,17 +85,8 @@ func moving(next *CRD, f Facts) []string {
 }
 
 func (want Intent) unfit(next *CRD) *refusal.Error {
-	storage := 0
-	for _, v := range next.Spec.Versions {
-		if v.Storage {
-			storage++
-		}
-	}
-	switch diff := "kubectl diff --server-side -f " + file(next.From); {
-	case storage != 1:
-		return refusal.New(Invalid, diff, "it marks %d versions as the storage version, want 1", storage)
-	case next.manifest.Webhook && !next.manifest.Reachable:
-		return refusal.New(Invalid, diff, "its conversion webhook has neither a URL nor a service")
+	if mistake := next.Mistake(); mistake != "" {
+		return refusal.New(Invalid, "kubectl diff --server-side -f "+next.File(), "%s", mistake)
 	}
 	return nil
 }
@@ -112,7 +109,7 @@ func (want Intent) stranded(next *CRD, f Facts, _ Plan) *refusal.Error {
 			return refusal.New(Stranded, want.Program+" retire "+f.Live.Name()+" --version="+v+" --rescue",
 				"status.storedVersions names %s, which neither the cluster's CRD (%s) nor the file (%s) has: objects "+
 					"that are stored in it cannot be read",
-				v, list(f.Live.Versions()), list(next.Versions()))
+				v, list(f.Live.VersionNames()), list(next.VersionNames()))
 		}
 	}
 	return nil
@@ -122,8 +119,8 @@ func (want Intent) unreadable(_ *CRD, f Facts, _ Plan) *refusal.Error {
 	if f.Unreadable == "" {
 		return nil
 	}
-	return refusal.New(Unreadable, "kubectl get "+f.Live.Resource().String()+" --all-namespaces --chunk-size=1",
-		"it drops versions that objects may be stored in, and %s", f.Unreadable)
+	return refusal.New(Unreadable, retire.Remedy(want.Program, f.Live.Name(), f.Live.VersionNames(), f.Unreadable),
+		"whether objects need what it drops is not known: %s", f.Unreadable)
 }
 
 // unserved refuses if objects have to be rewritten and the CRD serves no version.
@@ -131,44 +128,46 @@ func (want Intent) unserved(next *CRD, f Facts, p Plan) *refusal.Error {
 	if next.Endpoint() != "" || len(p.Keep) == 0 && !losesWebhook(next, f) {
 		return nil
 	}
-	return refusal.New(Invalid, "kubectl diff --server-side -f "+file(next.From),
+	return refusal.New(Invalid, "kubectl diff --server-side -f "+next.File(),
 		"it serves no version, and objects have to be rewritten: nothing could read them")
 }
 
 // nothingInCommon refuses to convert objects between versions that no release has together: the author of the CRD has
 // not said how to convert them.
 func (want Intent) nothingInCommon(next *CRD, f Facts, p Plan) *refusal.Error {
-	if slices.ContainsFunc(next.Versions(), f.Live.has) || f.Found.Objects == 0 ||
-		next.manifest.Webhook || len(want.AcceptFieldLoss) > 0 {
+	if slices.ContainsFunc(next.VersionNames(), f.Live.has) || f.Found.Objects == 0 ||
+		next.Webhook() || slices.Contains(want.AcceptOtherMeaning, next.Name()) {
 		return nil
 	}
-	return refusal.New(NothingInCommon, want.accepting(),
-		"the cluster has %s, the file %s, and no conversion between them: only apiVersion would be changed; %s",
-		list(f.Live.Versions()), list(next.Versions()), lost(p.Losses, f.Found.Objects))
+	return refusal.New(NothingInCommon, save(next), "the cluster has %s, the file %s, and no conversion between them: only "+
+		"the apiVersion of %s would be changed, and their fields may mean something else; --accept-other-meaning=%s accepts that",
+		list(f.Live.VersionNames()), list(next.VersionNames()), phrase.Objects(f.Found.Objects), next.Name())
 }
 
 // losing refuses if objects have, or may have, fields that would be dropped.
 func (want Intent) losing(next *CRD, f Facts, p Plan) *refusal.Error {
-	atAll := slices.ContainsFunc(p.Losses, func(l Loss) bool { return l.Objects+l.Possibly > 0 })
-	if len(want.AcceptFieldLoss) > 0 || !atAll {
+	if p.Losses.Objects == 0 || slices.Contains(want.AcceptFieldLoss, next.Name()) {
 		return nil
 	}
-	return refusal.New(FieldLoss, want.accepting(), "objects may be stored in %s and would be stored as %s without a "+
-		"conversion webhook; %s",
-		list(lossy(p.Losses)), next.StorageVersion(), lost(p.Losses, f.Found.Objects))
+	return refusal.New(FieldLoss, save(next), "%s would lose fields that the schema of %s does not keep, and that they "+
+		"have as far as managedFields tell: %s; --accept-field-loss=%s accepts that", phrase.Objects(p.Losses.Objects),
+		next.StorageVersion(), p.Losses, next.Name())
 }
 
-func (want Intent) accepting() string { return want.Again + " --accept-field-loss" }
+// save is the command that saves the objects, which comes before every loss.
+func save(next *CRD) string {
+	return "kubectl get " + next.Name() + " --all-namespaces -o yaml > " + next.Name() + ".yaml"
+}
 
 // steps returns the steps of a plan that no rule refuses.
 func (want Intent) steps(next *CRD, f Facts, p Plan) (steps []Step) {
-	apply := Step{Apply, "apply it with " + list(next.Versions())}
+	apply := Step{Apply, "apply it with " + list(next.VersionNames())}
 	if len(p.Keep) == 0 && !losesWebhook(next, f) {
 		return append(steps, apply)
 	}
 	storage := next.StorageVersion()
 	if !intermediate(next, f.Live, p.Keep) {
-		what := fmt.Sprintf("apply it with %s", list(next.Versions()))
+		what := fmt.Sprintf("apply it with %s", list(next.VersionNames()))
 		if len(p.Keep) > 0 {
 			what += fmt.Sprintf(", and keep %s, unserved", list(p.Keep))
 		}
@@ -191,15 +190,6 @@ func (want Intent) steps(next *CRD, f Facts, p Plan) (steps []Step) {
 		}
 	}
 	return append(steps, apply)
-}
-
-// file returns the name of the file in CRD.From, which may be "crds.yaml, document 2".
-func file(from string) string {
-	name, _, _ := strings.Cut(from, ", document ")
-	if strings.Contains(name, " ") || name == "" {
-		return "FILE"
-	}
-	return name
 }
 
 func list(versions []string) string { return strings.Join(versions, ", ") }
