@@ -251,6 +251,24 @@ func (d *CRD) Served(version string) bool {
 	return false
 }
 
+// Writer is the field manager of kube-migrator's writes to CRDs.
+const Writer = "kube-migrator"
+
+// ClaimedBy returns the field manager that has written status.storedVersions last, or "" if that is kube-migrator, which
+// had a proof, or an API server, which adds versions and is no manager of the field.
+func (d *CRD) ClaimedBy() (manager string) {
+	for _, e := range d.Metadata.ManagedFields {
+		switch {
+		case e.FieldsV1 == nil || !strings.Contains(pruning.FieldsOf(e.FieldsV1), `"f:storedVersions"`):
+		case e.Manager == Writer:
+			return ""
+		default:
+			manager = e.Manager
+		}
+	}
+	return manager
+}
+
 // Established reports whether the API server serves the resource; the message says why not.
 func (d *CRD) Established() (bool, string) {
 	for _, c := range d.Status.Conditions {

@@ -50,7 +50,8 @@ type Proof struct {
 // Result says what storedVersions were and are.
 type Result struct {
 	Before, After []string
-	// Written is false where storedVersions already were the storage version alone.
+	// Written is false where storedVersions already were the storage version alone, also if another field manager had
+	// written that without a proof, so that kube-migrator had to write it again.
 	Written bool
 }
 
@@ -84,7 +85,7 @@ func Prune(ctx context.Context, client rest.Interface, proof Proof) (Result, err
 		}
 		switch after, err := write(ctx, client, live, next); {
 		case err == nil:
-			result.After, result.Written = after, true
+			result.After, result.Written = after, !slices.Equal(result.Before, after)
 			return result, nil
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			conflict = err // the next read tells what happened
@@ -108,17 +109,20 @@ func decide(live *crd.CRD, proof Proof) (next []string, err error) {
 			live.Metadata.Generation, proof.Generation)
 	case storage != proof.StorageVersion:
 		return nil, fmt.Errorf("%w: its storage version is %q, was %q", ErrChanged, storage, proof.StorageVersion)
-	case slices.Equal(live.Status.StoredVersions, []string{storage}):
+	case slices.Equal(live.Status.StoredVersions, []string{storage}) && live.ClaimedBy() == "":
 		return nil, nil
 	default:
 		return []string{storage}, nil
 	}
 }
 
-// write replaces the stored versions of the object that was read, and of no other.
+// write replaces the stored versions of the object that was read, and of no other. It applies them, so that kube-migrator
+// is a manager of the field afterwards, and others can tell what is proven from what someone else has claimed.
 func write(ctx context.Context, client rest.Interface, live *crd.CRD, next []string) ([]string, error) {
 	type metadata struct {
-		ResourceVersion string `json:"resourceVersion"`
+		Name            string    `json:"name"`
+		UID             types.UID `json:"uid"`
+		ResourceVersion string    `json:"resourceVersion"`
 	}
 	type status struct {
 		StoredVersions []string `json:"storedVersions"`
@@ -127,9 +131,12 @@ func write(ctx context.Context, client rest.Interface, live *crd.CRD, next []str
 		return nil, errors.New("write status: the CRD that was read has no resourceVersion")
 	}
 	patch, err := json.Marshal(struct {
-		Metadata metadata `json:"metadata"`
-		Status   status   `json:"status"`
-	}{metadata{live.Metadata.ResourceVersion}, status{next}})
+		APIVersion string   `json:"apiVersion"`
+		Kind       string   `json:"kind"`
+		Metadata   metadata `json:"metadata"`
+		Status     status   `json:"status"`
+	}{"apiextensions.k8s.io/v1", "CustomResourceDefinition",
+		metadata{live.Metadata.Name, live.Metadata.UID, live.Metadata.ResourceVersion}, status{next}})
 	if err != nil {
 		return nil, fmt.Errorf("write status: %w", err)
 	}
@@ -138,7 +145,8 @@ func write(ctx context.Context, client rest.Interface, live *crd.CRD, next []str
 		return nil, fmt.Errorf("write status: %w", err)
 	}
 	var written crd.CRD
-	request := client.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager", "kube-migrator").Body(patch)
+	request := client.Patch(types.ApplyYAMLPatchType).AbsPath(path).Param("fieldManager", crd.Writer).Param("force", "true").
+		Body(patch)
 	if err := apiserver.Send(ctx, request, &written); err != nil {
 		return nil, fmt.Errorf("write status: %w", err)
 	}

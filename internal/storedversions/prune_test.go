@@ -9,9 +9,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/kube-migrator/kube-migrator/internal/compare"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kube-migrator/kube-migrator/internal/compare"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 )
 
 func live(uid string, generation int64, storage string, stored ...string) *crd.CRD {
@@ -24,6 +26,13 @@ func live(uid string, generation int64, storage string, stored ...string) *crd.C
 		d.Spec.Versions = append(d.Spec.Versions, crd.Version{Name: name, Storage: name == storage})
 	}
 	d.Status.StoredVersions = stored
+	return d
+}
+
+// claimed has storedVersions that someone has written by hand.
+func claimed(d *crd.CRD) *crd.CRD {
+	d.Metadata.ManagedFields = append(d.Metadata.ManagedFields, metav1.ManagedFieldsEntry{Manager: "kubectl-patch",
+		Subresource: "status", FieldsV1: pruning.NewFields(`{"f:status":{"f:storedVersions":{}}}`)})
 	return d
 }
 
@@ -46,6 +55,8 @@ func TestStoredVersionsArePrunedOnlyUnderTheirProof(t *testing.T) {
 		"the order does not matter": {live: live("", 3, "v2", "v2", "v1"),
 			proof: proof, want: []string{"v2"}},
 		"what is pruned already is left alone": {live: live("", 3, "v2", "v2"), proof: proof},
+		"what another one has claimed is written again": {live: claimed(live("", 3, "v2", "v2")),
+			proof: proof, want: []string{"v2"}},
 		"another object of the same name is not touched": {live: live("b", 3, "v2", "v1", "v2"), proof: proof,
 			changed: true, fails: true},
 		"a spec that was written since is not touched": {live: live("", 4, "v2", "v1", "v2"), proof: proof,

@@ -72,6 +72,32 @@ func TestPruningOnARealAPIServer(t *testing.T) {
 			t.Errorf("%v, %d writes (-want +got):\n%s", err, b.writes, diff)
 		}
 	})
+	t.Run("what another one has claimed is proven, and known to be", func(t *testing.T) {
+		proof := b.moved(t, "claimed")
+		const byHand = `{"status":{"storedVersions":["v2"]}}`
+		if err := b.direct.Patch(types.MergePatchType).AbsPath(path, proof.Name, "status").Param("fieldManager", "hand").
+			Body([]byte(byHand)).Do(t.Context()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		claimedBy := func(want string) {
+			t.Helper()
+			if d, err := crd.Get(t.Context(), b.direct, proof.Name); err != nil || d.ClaimedBy() != want {
+				t.Errorf("claimed by %q (%v), want %q", d.ClaimedBy(), err, want)
+			}
+		}
+		claimedBy("hand")
+		for _, writes := range []int{1, 0} {
+			b.writes = 0
+			result, err := storedversions.Prune(t.Context(), b.watched, proof)
+			if err != nil || result.Written || b.writes != writes {
+				t.Errorf("%+v after %d writes, %v; want %d writes", result, b.writes, err, writes)
+			}
+			claimedBy("")
+		}
+		b.patch(t, proof.Name, storage("v1")) // an API server adds v1 without a word
+		claimedBy("")
+		b.expect(t, proof.Name, "v2", "v1")
+	})
 	t.Run("a storage version that moves between read and write is kept", func(t *testing.T) {
 		proof := b.moved(t, "flips")
 		b.once(func() { b.patch(t, proof.Name, storage("v1")) })

@@ -38,7 +38,8 @@ type Intent struct {
 type Facts struct {
 	// Live is the CRD in the cluster, or nil if there is none.
 	Live *CRD
-	// Recorded are the versions in the StorageState. Unknown means that it also contains Unknown.
+	// Recorded are the versions in the StorageState. Unknown means that it also contains Unknown, or that there is none and
+	// another manager than kube-migrator has written status.storedVersions.
 	Recorded []string
 	Unknown  bool
 	// Unreadable says why the objects could not be listed; otherwise it is empty.

@@ -67,7 +67,7 @@ func live(ctx context.Context, client rest.Interface, name string) (*CRD, error)
 }
 
 // recorded reads the StorageState. If the cluster does not serve the API, or the user is forbidden to read it, the plan
-// depends on status.storedVersions alone.
+// depends on status.storedVersions alone, which are a claim if another one has written them.
 func (f *Facts) recorded(ctx context.Context, client rest.Interface, next *CRD) error {
 	path, err := apipath.Join(statesPath, next.Resource().String())
 	if err != nil {
@@ -76,6 +76,7 @@ func (f *Facts) recorded(ctx context.Context, client rest.Interface, next *CRD) 
 	var state v1alpha1.StorageState
 	err = apiserver.Send(ctx, client.Get().AbsPath(path), &state)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		f.Unknown = f.Live.ClaimedBy() != ""
 		return nil
 	}
 	if err != nil {

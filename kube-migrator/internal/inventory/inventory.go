@@ -88,6 +88,8 @@ type CRD struct {
 	StorageVersion string
 	// StoredVersions are the versions in status.storedVersions.
 	StoredVersions []string
+	// ClaimedBy is crd.CRD.ClaimedBy.
+	ClaimedBy string
 	// Versions are all versions in spec, served or not.
 	Versions []string
 	// Conversion is the strategy: None or Webhook.

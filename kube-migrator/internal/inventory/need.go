@@ -58,12 +58,19 @@ func (r Resource) Need(objects *Objects) Need {
 		return Need{Needed, claim(stale)}
 	case r.CRD != nil && len(r.CRD.StoredVersions) == 0:
 		return Need{Undetermined, "its CustomResourceDefinition claims no stored version yet"}
+	case r.CRD != nil && r.CRD.ClaimedBy != "":
+		return Need{Undetermined, Claimed(r.CRD.ClaimedBy)}
 	case r.CRD != nil:
 		return Need{NotNeeded, "stored versions claim " + r.CRD.StorageVersion + " only"}
 	case empty:
 		return Need{NotNeeded, "there are no objects"}
 	}
 	return Need{Undetermined, "nothing records what is stored; audit reads it from etcd, and migrate makes it current"}
+}
+
+// Claimed says that another field manager than kube-migrator has written a CRD's storedVersions, for users.
+func Claimed(manager string) string {
+	return manager + " has written status.storedVersions, and no run of kube-migrator has proven what it says"
 }
 
 func claim(stale []string) string {

@@ -150,7 +150,7 @@ func define(d *crd.CRD) customResource {
 		CRD: CRD{
 			Name: d.Metadata.Name, UID: d.Metadata.UID, Generation: d.Metadata.Generation,
 			ResourceVersion: d.Metadata.ResourceVersion,
-			StorageVersion:  d.StorageVersion(), StoredVersions: d.Status.StoredVersions,
+			StorageVersion:  d.StorageVersion(), StoredVersions: d.Status.StoredVersions, ClaimedBy: d.ClaimedBy(),
 			Conversion: d.Spec.Conversion.Strategy,
 		},
 		GroupResource: schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural},

@@ -80,7 +80,7 @@ func removes(versions []string) string {
 func (q Question) storedOf(live *crdlife.CRD, f Facts) (b basis) {
 	d := &CRD{Group: live.Spec.Group, Kind: live.Spec.Names.Kind, Versions: live.VersionNames(),
 		StorageVersion: live.StorageVersion(), StoredVersions: live.Status.StoredVersions,
-		ResourceVersion: live.Metadata.ResourceVersion}
+		ResourceVersion: live.Metadata.ResourceVersion, ClaimedBy: live.ClaimedBy()}
 	if f.CRD != nil {
 		d.UID, d.Generation = f.CRD.UID, f.CRD.Generation
 	}

@@ -98,6 +98,8 @@ type CRD struct {
 	StorageVersion string
 	// StoredVersions are those of status.
 	StoredVersions []string
+	// ClaimedBy is crd.CRD.ClaimedBy.
+	ClaimedBy string
 }
 
 // Held counts the objects that etcd holds in one version.

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/retire"
 )
 
 // basis is what a verdict relies on.
@@ -67,8 +69,11 @@ func (q Question) Judge(f Facts) Finding {
 	case f.CurrentHash == "":
 		return finding.is(Undetermined, "its API server does not show in which version it stores it", q.snapshot(f))
 	case f.Unreadable != "":
-		return finding.is(Undetermined, "its objects cannot be listed: "+f.Unreadable,
-			"kubectl get "+finding.Resource+" --all-namespaces")
+		try := "kubectl get " + finding.Resource + " --all-namespaces"
+		if f.CRD != nil {
+			try = retire.Remedy(q.Program, finding.Resource, f.CRD.Versions, f.Unreadable)
+		}
+		return finding.is(Undetermined, "its objects cannot be listed: "+f.Unreadable, try)
 	case b.unsure != "":
 		return finding.is(Undetermined, b.unsure,
 			"kubectl get pods --all-namespaces -l app.kubernetes.io/name=kube-migrator")
@@ -120,6 +125,9 @@ func (f Facts) byStoredVersions() basis {
 		b.stored = add(b.stored, stored{hash: f.CRD.hash(v), name: v})
 	}
 	b.stored = f.withCurrent(b.stored)
+	if f.CRD.ClaimedBy != "" {
+		b.unknown = inventory.Claimed(f.CRD.ClaimedBy)
+	}
 	return b
 }
 

@@ -139,7 +139,8 @@ func TestWhatIsStoredDecides(t *testing.T) {
 		want     verdict
 	}{
 		"the present version, and objects that cannot be listed": {question(), keyless, verdict{Undetermined,
-			"its objects cannot be listed: no key", "kubectl get widgets.demo.example.com --all-namespaces", ByStorageState}},
+			"its objects cannot be listed: no key", "kubectl describe customresourcedefinition widgets.demo.example.com",
+			ByStorageState}},
 		"only the present version": {question(), widgets("v2"),
 			verdict{Safe, "everything is stored as v2", "", ByStorageState}},
 		"an old one besides": {question(), widgets("v1", "v2"),

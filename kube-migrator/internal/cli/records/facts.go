@@ -169,6 +169,7 @@ func (k *Known) Of(r inventory.Resource) upgrade.Facts {
 		f.CRD = &upgrade.CRD{
 			Group: r.Group, Kind: r.Kind, UID: string(r.CRD.UID), Generation: r.CRD.Generation,
 			ResourceVersion: k.CRDVersion(r.CRD.ResourceVersion),
+			ClaimedBy:       r.CRD.ClaimedBy,
 			Versions:        r.CRD.Versions, StorageVersion: r.CRD.StorageVersion, StoredVersions: r.CRD.StoredVersions,
 		}
 	}
