@@ -126,8 +126,9 @@ func readObjects(in io.Reader, file string) ([]manifest.Object, error) {
 func (g *gathering) judgeManifests(ctx context.Context) (upgrade.Report, error) {
 	var findings []upgrade.Finding
 	var understated []upgrade.Understatement
+	find := finder(g.Client, func() error { return nil })
 	for _, m := range g.manifests {
-		life, err := crdlife.Gather(ctx, g.REST, m)
+		life, err := crdlife.Gather(ctx, g.REST, m, find)
 		if err != nil {
 			return upgrade.Report{}, g.Explain("look at "+m.Name(), err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
@@ -24,6 +25,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/checkpoint"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/cli/records"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/crdlife"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/retire"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -84,15 +86,52 @@ func (r *retirement) gather(ctx context.Context) (err error) {
 	default:
 		r.facts.Objects, r.facts.Owners, r.facts.Losses = found.Objects, found.Owners, found.Losses
 	}
-	r.facts.Dependents, err = r.intent.FindDependents(ctx, r.REST, r.facts.CRD, dependents(r.all), r.stopped)
-	for _, f := range r.all.Failures {
-		if f.HidesResources() {
-			r.facts.Dependents.Unread = append(r.facts.Dependents.Unread,
-				retire.Unread{Resource: f.What, Reason: f.String()})
-		}
-	}
+	r.facts.Dependents, err = findDependents(ctx, r.REST, r.all, r.intent, r.facts.CRD, r.stopped)
 	return err
 }
+
+// findDependents looks for dependents in all resources of the cluster, until stopped returns an error.
+func findDependents(ctx context.Context, client rest.Interface, all *inventory.Inventory, want retire.Intent, d *crd.CRD,
+	stopped func() error) (retire.Dependents, error) {
+	found, err := want.FindDependents(ctx, client, d, dependents(all), stopped)
+	for _, f := range all.Failures {
+		if !f.HidesResources() || slices.Contains(computed, f.Group) {
+			continue
+		}
+		hidden := retire.Unread{Resource: f.What, Reason: f.String()}
+		if f.APIService != "" {
+			hidden.Try = "kubectl get apiservices " + f.APIService
+		}
+		found.Unread = append(found.Unread, hidden)
+	}
+	return found, err
+}
+
+// finder looks for dependents of versions of CRDs, once for each version: it lists every object of the cluster.
+func finder(q *records.Client, stopped func() error) crdlife.FindDependents {
+	var all *inventory.Inventory
+	known := map[string]retire.Dependents{}
+	return func(ctx context.Context, live *crdlife.CRD, version string) (retire.Dependents, error) {
+		of := live.Name() + "/" + version
+		if found, ok := known[of]; ok {
+			return found, nil
+		}
+		if all == nil {
+			var err error
+			if all, err = inventory.Take(ctx, q.REST); err != nil {
+				return retire.Dependents{}, exit.Unreachable(q.Host, err)
+			}
+		}
+		found, err := findDependents(ctx, q.REST, all, retire.Intent{Program: q.Program, Version: version}, &live.CRD, stopped)
+		if err == nil {
+			known[of] = found
+		}
+		return found, err
+	}
+}
+
+// computed are the groups of API servers that compute what they serve from metrics: nothing of it has ownerReferences.
+var computed = []string{"metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"}
 
 // dependents returns the resources whose objects may be dependents: all that can be listed, but Events, which the garbage
 // collector ignores.

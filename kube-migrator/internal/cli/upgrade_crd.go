@@ -40,7 +40,9 @@ type crdUpgrade struct {
 	manager             string
 	force               bool
 	dryRun              bool
-	output              render.Format
+	// leaveOwners goes on although ownerReferences name, or may name, a version that will not be served.
+	leaveOwners bool
+	output      render.Format
 
 	all    []*crdlife.Upgrade
 	report *render.CRDUpgrades
@@ -107,6 +109,8 @@ func (u *crdUpgrade) add(flags *pflag.FlagSet) {
 		"Name of a CustomResourceDefinition whose objects may lose fields that the new release does not have")
 	flags.StringSliceVar(&u.unrelated, "accept-other-meaning", nil, "Name of a CustomResourceDefinition of which no version "+
 		"is in both releases: its objects get another apiVersion, whatever their fields mean there")
+	flags.BoolVar(&u.leaveOwners, "leave-owners", false, "Go on although ownerReferences name, or may name, a version that "+
+		"will not be served")
 	u.addSweep(flags)
 	arg.Output(flags, &u.output, render.Text, render.JSON, render.YAML)
 }
@@ -177,12 +181,17 @@ func (u *crdUpgrade) read() error {
 
 // steps returns the execution of the plans.
 func (u *crdUpgrade) steps() *crdlife.Run {
+	find := finder(u.Client, u.stopped)
+	if u.leaveOwners {
+		find = nil
+	}
 	return &crdlife.Run{
 		Applier: crdlife.Applier{Client: u.REST, FieldManager: u.manager, Force: u.force},
 		Intent: crdlife.Intent{Program: u.name, Again: u.inEarnest(), AcceptFieldLoss: u.accepted,
 			AcceptOtherMeaning: u.unrelated},
-		Limits:  u.limits(),
-		Stopped: u.stopped,
+		Limits:         u.limits(),
+		Stopped:        u.stopped,
+		FindDependents: find,
 		Migrate: func(ctx context.Context, live *crdlife.CRD, acceptFieldLoss []string) (migrate.Epoch, error) {
 			r, m := resourceOfCRD(live), u.migration
 			m.options.AcceptFieldLoss = acceptFieldLoss

@@ -21,6 +21,7 @@ package crdlife
 import (
 	"github.com/kube-migrator/kube-migrator/internal/pruning"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/refusal"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/retire"
 )
 
 // Intent is what a user asks for.
@@ -46,6 +47,8 @@ type Facts struct {
 	Unreadable string
 	// Found is what the metadata of all objects shows; it is zero if the plan does not depend on it.
 	Found Found
+	// Dependents are, for each version that is served and will not be, the objects whose ownerReferences name it.
+	Dependents map[string]retire.Dependents
 	// Proven means that this run has proven that every object is stored in the storage version of Live, and that Live
 	// has not changed since.
 	Proven bool
@@ -91,5 +94,9 @@ const (
 	// no version is in both CRDs, so no release shows how objects are converted
 	NothingInCommon refusal.Reason = "NothingInCommon"
 	FieldLoss       refusal.Reason = "FieldLoss" // objects would lose fields
-	Conflict        refusal.Reason = "Conflict"  // another field manager owns fields that would change
+	// ownerReferences name a version that will not be served
+	HasDependents refusal.Reason = retire.HasDependents
+	// ownerReferences of some resources could not be read
+	UnreadOwners refusal.Reason = retire.UnreadOwners
+	Conflict     refusal.Reason = "Conflict" // another field manager owns fields that would change
 )

@@ -4,6 +4,7 @@
 package crdlife
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ func (want Intent) Decide(next *CRD, f Facts) Plan {
 	p := Plan{Keep: Keep(next, f), Losses: f.Found.Losses}
 	for _, rule := range []func(*CRD, Facts, Plan) *refusal.Error{want.terminating, want.stranded,
 		want.unreadable, want.unserved,
-		want.nothingInCommon, want.losing} {
+		want.nothingInCommon, want.losing, want.independent} {
 		if refused := rule(next, f, p); refused != nil {
 			p.Refusal = refused
 			return p
@@ -71,6 +72,11 @@ func Removed(next, live *CRD) []string {
 // Rewrites reports whether objects have to be rewritten before the CRD in the file can be applied.
 func (p Plan) Rewrites() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Name == Migrate })
+}
+
+// unserved returns the versions that the CRD in the cluster serves, and the CRD in the file does not.
+func unserved(next, live *CRD) []string {
+	return slices.DeleteFunc(live.VersionNames(), func(v string) bool { return !live.Served(v) || next.Served(v) })
 }
 
 // losesWebhook reports whether the CRD in the file has no conversion webhook any more although objects may be stored
@@ -152,6 +158,25 @@ func (want Intent) losing(next *CRD, f Facts, p Plan) *refusal.Error {
 	return refusal.New(FieldLoss, save(next), "%s would lose fields that the schema of %s does not keep, and that they "+
 		"have as far as managedFields tell: %s; --accept-field-loss=%s accepts that", phrase.Objects(p.Losses.Objects),
 		next.StorageVersion(), p.Losses, next.Name())
+}
+
+// independent refuses to stop serving a version that ownerReferences name, or may name: the garbage collector could not
+// read the owners any more.
+func (want Intent) independent(next *CRD, f Facts, _ Plan) *refusal.Error {
+	for _, v := range unserved(next, f.Live) {
+		d := f.Dependents[v]
+		fix := want.Program + " retire " + next.Name() + " --version=" + v + " --fix-owners"
+		switch {
+		case d.Objects > 0:
+			return refusal.New(HasDependents, fix, "it does not serve %s, which ownerReferences of %s name: %s; while it is not "+
+				"served, the garbage collector leaves these objects behind when their owner is deleted; --leave-owners accepts "+
+				"that", v, phrase.Objects(d.Objects), d)
+		case len(d.Unread) > 0:
+			return refusal.New(UnreadOwners, cmp.Or(d.Unread[0].Try, fix), "it does not serve %s, which ownerReferences may name "+
+				"in resources that cannot be listed: %s; --leave-owners goes on without them", v, d.UnreadNames())
+		}
+	}
+	return nil
 }
 
 // save is the command that saves the objects, which comes before every loss.

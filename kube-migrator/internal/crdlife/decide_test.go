@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/refusal"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/retire"
 )
 
 // crdOf makes a CRD from words such as "v1alpha1", "v1:served", "v2:served,storage" and "webhook"; "-color" takes a
@@ -102,6 +103,10 @@ func (s situation) plan(t *testing.T, next string) (Plan, *CRD, Facts) {
 		q.AcceptOtherMeaning = q.AcceptFieldLoss
 	}
 	return q.Decide(file, f), file, f
+}
+
+func pointedAt(objects int64) Facts {
+	return Facts{Dependents: map[string]retire.Dependents{"v1": {Objects: objects}}}
 }
 
 func TestThePlanFollowsFromWhatIsStored(t *testing.T) {
@@ -217,6 +222,15 @@ func TestThePlanFollowsFromWhatIsStored(t *testing.T) {
 		"no storage version": {situation{live: old, stored: "v1"}, "v1:served", nil, Invalid},
 		"two storage versions": {situation{live: old, stored: "v1"},
 			"v1:served,storage v2:storage", nil, Invalid},
+		"a version goes that ownerReferences name": {situation{live: both, stored: "v2", objects: 3,
+			facts: pointedAt(2)}, next, nil, HasDependents},
+		"a version that ownerReferences name is not served": {situation{live: both, stored: "v2", objects: 3,
+			facts: pointedAt(2)}, "v1 v2:served,storage", nil, HasDependents},
+		"a version that they name was not served": {situation{live: "v1 v2:served,storage", stored: "v2", objects: 3,
+			facts: pointedAt(2)}, next, []string{"apply: apply it with v2"}, ""},
+		"ownerReferences that cannot be read": {situation{live: both, stored: "v2", objects: 3,
+			facts: Facts{Dependents: map[string]retire.Dependents{"v1": {Unread: []retire.Unread{{Resource: "x"}}}}}},
+			next, nil, UnreadOwners},
 		"a webhook without an address": {situation{live: old, stored: "v1"}, old +
 			" lostwebhook", nil, Invalid},
 		"nothing is served and a version goes": {situation{live: both, stored: "v1 v2"}, "v2:storage", nil, Invalid},

@@ -30,10 +30,24 @@ const (
 	served = time.Minute
 )
 
+// FindDependents looks for objects whose ownerReferences name a version of a CRD. If it is nil, no one looks.
+type FindDependents func(ctx context.Context, live *CRD, version string) (retire.Dependents, error)
+
 // Gather reads everything on which the plan for a CRD depends. It writes nothing.
-func Gather(ctx context.Context, client rest.Interface, next *CRD) (f Facts, err error) {
+func Gather(ctx context.Context, client rest.Interface, next *CRD, find FindDependents) (f Facts, err error) {
 	if f.Live, err = live(ctx, client, next.Name()); err != nil || f.Live == nil {
 		return f, err
+	}
+	for _, version := range unserved(next, f.Live) {
+		if find == nil {
+			break
+		}
+		if f.Dependents == nil {
+			f.Dependents = map[string]retire.Dependents{}
+		}
+		if f.Dependents[version], err = find(ctx, f.Live, version); err != nil {
+			return f, err
+		}
 	}
 	if err := f.recorded(ctx, client, next); err != nil {
 		return f, err

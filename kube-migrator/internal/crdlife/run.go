@@ -35,6 +35,8 @@ type Run struct {
 	Applier Applier
 	Intent  Intent
 	Limits  pace.Limits
+	// FindDependents looks for objects that need a version to be served; nil if no one cares.
+	FindDependents FindDependents
 	// Migrate rewrites every object of a CRD, and returns the epoch in which it has proven that all are stored in the
 	// storage version. acceptFieldLoss is migrate.Options.AcceptFieldLoss.
 	Migrate func(ctx context.Context, live *CRD, acceptFieldLoss []string) (migrate.Epoch, error)
@@ -152,7 +154,7 @@ func (u *Upgrade) times(name StepName) (n int) {
 
 // plan gathers the facts and decides. If the plan has a Refusal, that is the error.
 func (r *Run) plan(ctx context.Context, u *Upgrade) (Facts, Plan, error) {
-	facts, err := Gather(ctx, r.Applier.Client, u.Next)
+	facts, err := Gather(ctx, r.Applier.Client, u.Next, r.FindDependents)
 	if err != nil {
 		return facts, Plan{}, err
 	}

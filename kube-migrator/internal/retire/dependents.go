@@ -135,7 +135,7 @@ func (want Intent) ownersRead(f Facts) *refusal.Error {
 	}
 	return refusal.New(UnreadOwners, try,
 		"ownerReferences may name %s of %s in resources that cannot be listed: %s; --leave-owners goes on without them",
-		want.Version, f.CRD.Metadata.Name, f.Dependents.unreadNames())
+		want.Version, f.CRD.Metadata.Name, f.Dependents.UnreadNames())
 }
 
 // independent refuses to unserve a version that ownerReferences name.
@@ -172,7 +172,7 @@ func (want Intent) pointingStep(f Facts) Step {
 		step.State, step.What = NotAsked, "no ownerReference that could be read names "+want.Version
 	}
 	if len(n.Unread) > 0 {
-		step.What += "; resources that could not be listed: " + n.unreadNames()
+		step.What += "; resources that could not be listed: " + n.UnreadNames()
 	}
 	return step
 }
@@ -194,8 +194,8 @@ func (d Dependents) String() string {
 	return strings.Join(words, ", ")
 }
 
-// unreadNames names the first few resources that could not be listed, with the reason for the first one.
-func (d Dependents) unreadNames() string {
+// UnreadNames names the first few resources that could not be listed, with the reason for the first one.
+func (d Dependents) UnreadNames() string {
 	const shown = 5
 	var words []string
 	for i, u := range d.Unread[:min(shown, len(d.Unread))] {

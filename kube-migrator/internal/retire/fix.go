@@ -44,7 +44,7 @@ func (r *Run) fixOwners(ctx context.Context) (string, error) {
 		case found.Objects == 0 && all == 0:
 			return Intent{Version: r.Intent.Version}.pointingStep(f).What, nil
 		case found.Objects == 0 && len(found.Unread) > 0:
-			return moved + "; resources that could not be listed: " + found.unreadNames(), nil
+			return moved + "; resources that could not be listed: " + found.UnreadNames(), nil
 		case found.Objects == 0:
 			return moved, nil
 		case pass < passes:

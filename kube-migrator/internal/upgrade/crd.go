@@ -66,7 +66,7 @@ func (q Question) JudgeCRD(proposed *crdlife.CRD, life crdlife.Facts, f Facts) F
 // read is not known, and everything else would do harm.
 func verdictOf(reason refusal.Reason) Verdict {
 	switch reason {
-	case crdlife.Unreadable, crdlife.Terminating:
+	case crdlife.Unreadable, crdlife.Terminating, crdlife.UnreadOwners:
 		return Undetermined
 	}
 	return Unsafe
