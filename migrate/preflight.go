@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -164,11 +165,19 @@ func (s *Sweep) established(starting untilStop) (converted []string, err error) 
 	s.patchAtStorageVersion(pruned)
 	s.custom = pruned
 	for _, v := range d.Spec.Versions {
-		if v.Served && d.ConvertsByWebhook() {
+		if v.Served && needsWebhook(d) {
 			converted = append(converted, v.Name)
 		}
 	}
 	return converted, nil
+}
+
+// needsWebhook reports whether objects may need the conversion webhook on their way into the storage version: those that
+// are stored in another one, and all of them where the storage version is not served.
+func needsWebhook(d *crd.CRD) bool {
+	storage := d.StorageVersion()
+	return d.ConvertsByWebhook() && (!d.Served(storage) || d.ClaimedBy() != "" ||
+		slices.ContainsFunc(d.Status.StoredVersions, func(v string) bool { return v != storage }))
 }
 
 // notReady reports that what is wrong with the resource does not pass by itself, with what helps.

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/manifest"
@@ -148,7 +149,15 @@ func (g *gathering) judgeManifests(ctx context.Context) (upgrade.Report, error) 
 		if at := g.index(resource); at >= 0 {
 			f = g.Of(g.Inventory.Resources[at])
 		}
-		findings = append(findings, g.question.JudgeCRD(m, life, f))
+		finding := g.question.JudgeCRD(m, life, f)
+		if finding.Verdict == upgrade.Safe {
+			// the plan would accept it; a user who may not write CRDs cannot ask the API server
+			err := crdlife.Applier{Client: g.REST, FieldManager: crdlife.DefaultFieldManager}.Try(ctx, m, life.Live)
+			if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+				finding = finding.Refused(exit.OneLine(err).Error(), g.question.Program+" upgrade-crd --dry-run -f "+m.File())
+			}
+		}
+		findings = append(findings, finding)
 		understated = append(understated, g.question.Understated(f)...)
 	}
 	return g.question.Conclude(findings, understated, upgrade.Scope{}), nil

@@ -5,6 +5,7 @@ package crdlife
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,8 +28,6 @@ import (
 const (
 	// DefaultFieldManager is the field manager of `kubectl apply --server-side`.
 	DefaultFieldManager = "kubectl"
-	// ownFieldManager is the field manager of kube-migrator's other writes to CRDs, such as those of retire.
-	ownFieldManager = "kube-migrator"
 	// clientSide is the field manager of `kubectl apply` without --server-side.
 	clientSide = "kubectl-client-side-apply"
 )
@@ -47,6 +46,11 @@ type Applier struct {
 // apply applies an object over live, which is nil if the cluster has no such CRD. An apierrors conflict says that the
 // CRD has changed since it was read, and a *refusal.Error that another field manager owns fields that would change.
 func (a Applier) apply(ctx context.Context, object map[string]any, live *CRD, again string) (*crd.CRD, error) {
+	if !a.DryRun && keepsWebhook(object, live) {
+		if err := a.removeWebhook(ctx, live); err != nil {
+			return nil, err
+		}
+	}
 	if live != nil {
 		if err := a.adopt(ctx, live); err != nil {
 			return nil, err
@@ -74,6 +78,44 @@ func (a Applier) apply(ctx context.Context, object map[string]any, live *CRD, ag
 		return nil, a.explain(err, again)
 	}
 	return applied, nil
+}
+
+// Try has the API server check a CRD as if it were applied, and store nothing. It returns why the API server refuses it;
+// fields of other managers are no reason.
+func (a Applier) Try(ctx context.Context, next, live *CRD) error {
+	a.DryRun, a.Force = true, true
+	_, err := a.apply(ctx, next.object, live, "")
+	return err
+}
+
+// keepsWebhook reports whether the API server would keep a part of the conversion webhook of the cluster's CRD that
+// another manager owns, such as a caBundle that was injected, and so refuse a CRD without a webhook.
+func keepsWebhook(object map[string]any, live *CRD) bool {
+	spec, _ := object["spec"].(map[string]any)
+	conversion, _ := spec["conversion"].(map[string]any)
+	return live != nil && live.Webhook() && conversion["strategy"] != "Webhook"
+}
+
+// removeWebhook removes the conversion webhook, with what others own of it: whatever a CRD without one is applied over.
+func (a Applier) removeWebhook(ctx context.Context, live *CRD) error {
+	path, err := apipath.Join(crdsPath, live.Name())
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": live.Metadata.UID, "resourceVersion": live.Metadata.ResourceVersion},
+		"spec":     map[string]any{"conversion": map[string]any{"strategy": "None", "webhook": nil}},
+	})
+	if err != nil {
+		return err
+	}
+	request := a.Client.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager", crd.Writer).Body(body)
+	var written crd.CRD
+	if err := apiserver.Send(ctx, request, &written); err != nil {
+		return fmt.Errorf("remove the conversion webhook: %w", err)
+	}
+	live.CRD = written
+	return nil
 }
 
 // explain turns a conflict of field managers into a refusal. A dry run adopts nothing, so it ignores conflicts with the
@@ -104,7 +146,7 @@ var errAdoptable = errors.New("conflicts with field managers that are to be adop
 
 // adopted returns the field managers whose fields FieldManager takes over.
 func (a Applier) adopted() []string {
-	return slices.DeleteFunc([]string{clientSide, ownFieldManager},
+	return slices.DeleteFunc([]string{clientSide, crd.Writer},
 		func(manager string) bool { return manager == a.FieldManager })
 }
 
@@ -131,7 +173,7 @@ func (a Applier) adopt(ctx context.Context, live *CRD) error {
 	if err != nil {
 		return err
 	}
-	request := a.Client.Patch(types.JSONPatchType).AbsPath(path).Param("fieldManager", ownFieldManager).
+	request := a.Client.Patch(types.JSONPatchType).AbsPath(path).Param("fieldManager", crd.Writer).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").Body(patch)
 	var written metav1.PartialObjectMetadata
 	if err := apiserver.Send(ctx, request, &written); err != nil {

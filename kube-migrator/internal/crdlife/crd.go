@@ -15,6 +15,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/pruning"
+	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/refusal"
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
@@ -27,13 +28,15 @@ type CRD struct {
 	schemas *pruning.CRD
 	// addressed means that the conversion webhook has a URL or a service.
 	addressed bool
-	object    map[string]any
+	// legacy means that the CRD is of apiextensions.k8s.io/v1beta1.
+	legacy bool
+	object map[string]any
 }
 
 // StandardInput is the From of a CRD that was read from a pipe.
 const StandardInput = "standard input"
 
-// Parse reads a CustomResourceDefinition of apiextensions.k8s.io/v1.
+// Parse reads a CustomResourceDefinition of apiextensions.k8s.io/v1. One of v1beta1 is unfit.
 func Parse(from string, raw []byte) (*CRD, error) {
 	c := &CRD{From: from}
 	var err error
@@ -65,6 +68,9 @@ func Parse(from string, raw []byte) (*CRD, error) {
 	}
 	name, names := c.Name(), c.Spec.Names
 	switch {
+	case more.APIVersion == "apiextensions.k8s.io/v1beta1" && name == crd.Name(c.Resource()):
+		c.legacy = true
+		return c, nil
 	case more.APIVersion != "apiextensions.k8s.io/v1":
 		return nil, fmt.Errorf("CustomResourceDefinition %s is of %s, want apiextensions.k8s.io/v1", name, more.APIVersion)
 	case name == "" || c.Spec.Group == "" || names.Plural == "" || names.Kind == "":
@@ -129,19 +135,22 @@ func (c *CRD) File() string {
 	return name
 }
 
-// Mistake says what is wrong with a CRD that no API server should be given, or "".
-func (c *CRD) Mistake() string {
+// Unfit says why no API server should be given the CRD, or returns nil.
+func (c *CRD) Unfit() *refusal.Error {
 	storage := 0
 	for _, v := range c.Spec.Versions {
 		if v.Storage {
 			storage++
 		}
 	}
-	switch {
+	switch diff := "kubectl diff --server-side -f " + c.File(); {
+	case c.legacy:
+		return refusal.New(Legacy, "api-migrator crd upgrade --diff "+c.File(),
+			"it is of apiextensions.k8s.io/v1beta1, which no API server has served since Kubernetes 1.22")
 	case storage != 1:
-		return fmt.Sprintf("it marks %d versions as the storage version, want 1", storage)
+		return refusal.New(Invalid, diff, "it marks %d versions as the storage version, want 1", storage)
 	case c.Webhook() && !c.addressed:
-		return "its conversion webhook has neither a URL nor a service"
+		return refusal.New(Invalid, diff, "its conversion webhook has neither a URL nor a service")
 	}
-	return ""
+	return nil
 }

@@ -10,8 +10,8 @@ import (
 
 func TestACRDThatIsNoneIsRefused(t *testing.T) {
 	for name, test := range map[string]struct{ raw, want string }{
-		"an old API": {`{"apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"a.b.c"}}`,
-			"CustomResourceDefinition a.b.c is of apiextensions.k8s.io/v1beta1, want apiextensions.k8s.io/v1"},
+		"an old API": {`{"apiVersion":"apiextensions.k8s.io/v1alpha1","metadata":{"name":"a.b.c"}}`,
+			"CustomResourceDefinition a.b.c is of apiextensions.k8s.io/v1alpha1, want apiextensions.k8s.io/v1"},
 		"no group": {`{"apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"a.b.c"}}`,
 			"the CustomResourceDefinition lacks one of metadata.name, spec.group, spec.names.plural and " +
 				"spec.names.kind"},
@@ -25,5 +25,16 @@ func TestACRDThatIsNoneIsRefused(t *testing.T) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+func TestACRDOfV1beta1IsUnfit(t *testing.T) {
+	c, err := Parse("old.yaml", []byte(`{"apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"as.b.c"},
+		"spec":{"group":"b.c","names":{"plural":"as","kind":"A"},"version":"v1"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if unfit := c.Unfit(); unfit == nil || unfit.Reason != Legacy || unfit.Try != "api-migrator crd upgrade --diff old.yaml" {
+		t.Errorf("unfit: %+v", unfit)
 	}
 }

@@ -88,6 +88,7 @@ type Plan struct {
 const (
 	// the CRD in the file has an obvious mistake: no storage version, or a webhook without an address
 	Invalid     refusal.Reason = "Invalid"
+	Legacy      refusal.Reason = "Legacy"      // the CRD in the file is of apiextensions.k8s.io/v1beta1
 	Terminating refusal.Reason = "Terminating" // the CRD in the cluster is being deleted
 	Stranded    refusal.Reason = "Stranded"    // objects may be stored in a version that neither CRD has
 	Unreadable  refusal.Reason = "Unreadable"  // the API server cannot list the objects

@@ -16,7 +16,7 @@ import (
 
 // Decide returns the plan for the CRD in a file. It is pure.
 func (want Intent) Decide(next *CRD, f Facts) Plan {
-	if refused := want.unfit(next); refused != nil {
+	if refused := next.Unfit(); refused != nil {
 		return Plan{Refusal: refused}
 	}
 	if f.Live == nil {
@@ -88,13 +88,6 @@ func losesWebhook(next *CRD, f Facts) bool {
 // moving returns the versions in which objects may be stored, without the storage version of the CRD in the file.
 func moving(next *CRD, f Facts) []string {
 	return slices.DeleteFunc(f.Stored(), func(v string) bool { return v == next.StorageVersion() })
-}
-
-func (want Intent) unfit(next *CRD) *refusal.Error {
-	if mistake := next.Mistake(); mistake != "" {
-		return refusal.New(Invalid, "kubectl diff --server-side -f "+next.File(), "%s", mistake)
-	}
-	return nil
 }
 
 func (want Intent) terminating(_ *CRD, f Facts, _ Plan) *refusal.Error {

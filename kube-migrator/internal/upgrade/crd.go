@@ -20,9 +20,9 @@ func (q Question) JudgeCRD(proposed *crdlife.CRD, life crdlife.Facts, f Facts) F
 	finding := Finding{Resource: proposed.Resource().String(), From: proposed.From}
 	upgrade := q.Program + " upgrade-crd -f " + proposed.File()
 	live := life.Live
-	switch mistake := proposed.Mistake(); {
-	case mistake != "":
-		return finding.is(Unsafe, mistake, upgrade)
+	switch unfit := proposed.Unfit(); {
+	case unfit != nil:
+		return finding.is(Unsafe, unfit.Message, unfit.Try)
 	case live == nil && len(f.Held) == 0:
 		return finding.is(Safe, "the cluster does not have it yet: nothing is stored", "")
 	case live == nil:
@@ -60,6 +60,11 @@ func (q Question) JudgeCRD(proposed *crdlife.CRD, life crdlife.Facts, f Facts) F
 			live.StorageVersion(), proposed.StorageVersion()), q.migrate(finding.Resource))
 	}
 	return finding.is(Safe, "every stored version stays readable", "")
+}
+
+// Refused returns the finding about a CRD that the API server does not accept.
+func (f Finding) Refused(why, try string) Finding {
+	return f.is(Unsafe, "the API server refuses it: "+why, try)
 }
 
 // verdictOf returns what a reason of upgrade-crd to refuse means for applying the CRD by other means: what could not be

@@ -92,11 +92,11 @@ func TestApplyingACRDMustNotStrandWhatIsStored(t *testing.T) {
 			verdict{Safe, "every stored version stays readable; the storage version moves from v1 to v2, so migrate " +
 				"afterwards", migrate, ByStoredVersions}, nil},
 		"no storage version": {bare, of1("", v1Served), both, Facts{},
-			verdict{Unsafe, "it marks 0 versions as the storage version, want 1", diff, ByNothing}, nil},
+			verdict{Unsafe, "it marks 0 versions as the storage version, want 1", "kubectl diff --server-side -f crds.yaml", ByNothing}, nil},
 		"two storage versions": {bare, of1("", v1, v2), both, Facts{},
-			verdict{Unsafe, "it marks 2 versions as the storage version, want 1", diff, ByNothing}, nil},
+			verdict{Unsafe, "it marks 2 versions as the storage version, want 1", "kubectl diff --server-side -f crds.yaml", ByNothing}, nil},
 		"a webhook without an address": {bare, of1(`{"strategy":"Webhook"}`, v1), both, Facts{},
-			verdict{Unsafe, "its conversion webhook has neither a URL nor a service", diff, ByNothing}, nil},
+			verdict{Unsafe, "its conversion webhook has neither a URL nor a service", "kubectl diff --server-side -f crds.yaml", ByNothing}, nil},
 		"the webhook goes": {bare, of1("", v1Served, v2), claims(of1(webhook, v1Served, v2), "v1", "v2"), Facts{},
 			verdict{Unsafe, "it takes the conversion webhook away, and objects may be stored in a version that the webhook " +
 				"converts", diff, ByStoredVersions}, nil},

@@ -27,6 +27,7 @@ func TestSituationsOfUsersOfCRDs(t *testing.T) {
 		{"a narrower schema of the version that stays", narrowerSchema},
 		{"unknown fields that were preserved", unknownFields},
 		{"a conversion webhook that is gone and that no object needs", unneededWebhook},
+		{"a caBundle of a webhook that goes", injectedBundle},
 		{"storedVersions that were trimmed by hand", trimmedByHand},
 		{"objects that outlived their CRD", outlived},
 		{"ownerReferences at a version that goes", ownedAtAVersion},
@@ -117,11 +118,31 @@ func unneededWebhook(t *testing.T, g *gadgets) {
 	user := newCLI(t, g.cluster)
 	g.define(user, g.converting("v1", "v2*"), "v2")
 	g.mustApply("alice", "v2", "g-000", spec("color", "red"))
+	// a rotated encryption key, for example
+	if m := user.migrate(0, g.name()); !m.Result.Proven {
+		t.Errorf("migrate: %s", m.Error)
+	}
 	next := g.file("v1", "v2*")
 	user.says(0, []string{"Applying is safe"}, "check", "-f", next)
 	if diff := cmp.Diff(map[string]string{}, stepsOf(user.upgradeCRDs(0, next))); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
+}
+
+// injectedBundle has a certificate in the CRD that another manager keeps there.
+func injectedBundle(t *testing.T, g *gadgets) {
+	user := newCLI(t, g.cluster)
+	g.define(user, g.converting("v1", "v2*"), "v2")
+	g.mustApply("alice", "v2", "g-000", spec("color", "red"))
+	do(t, g.cluster, http.MethodPatch, g.whole()+"?fieldManager=cainjector", map[string]any{"spec": map[string]any{
+		"conversion": map[string]any{"webhook": map[string]any{"clientConfig": map[string]any{"caBundle": g.cluster.CA()}}},
+	}})
+	next := g.file("v1", "v2*")
+	user.says(2, []string{"the API server refuses it", "spec.conversion", "Try: kube-migrator upgrade-crd --dry-run -f "}, "check",
+		"-f", next)
+	user.says(0, nil, "upgrade-crd", "-f", next, "--dry-run")
+	user.says(0, nil, "upgrade-crd", "-f", next)
+	user.says(0, []string{"Applying is safe"}, "check", "-f", next)
 }
 
 func neededWebhook(t *testing.T, g *gadgets) {
