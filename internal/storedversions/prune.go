@@ -116,13 +116,14 @@ func decide(live *crd.CRD, proof Proof) (next []string, err error) {
 	}
 }
 
-// write replaces the stored versions of the object that was read, and of no other. It applies them, so that kube-migrator
-// is a manager of the field afterwards, and others can tell what is proven from what someone else has claimed.
+// write replaces the stored versions of the object that was read, and of no other. kube-migrator is a manager of the field
+// afterwards, so that others can tell what is proven from what someone else has claimed. A patch that changes nothing makes
+// no one a manager, so the same value is applied; otherwise, a second manager that applies would only cost the first one a
+// write.
 func write(ctx context.Context, client rest.Interface, live *crd.CRD, next []string) ([]string, error) {
 	type metadata struct {
-		Name            string    `json:"name"`
-		UID             types.UID `json:"uid"`
-		ResourceVersion string    `json:"resourceVersion"`
+		Name            string `json:"name"`
+		ResourceVersion string `json:"resourceVersion"`
 	}
 	type status struct {
 		StoredVersions []string `json:"storedVersions"`
@@ -136,7 +137,7 @@ func write(ctx context.Context, client rest.Interface, live *crd.CRD, next []str
 		Metadata   metadata `json:"metadata"`
 		Status     status   `json:"status"`
 	}{"apiextensions.k8s.io/v1", "CustomResourceDefinition",
-		metadata{live.Metadata.Name, live.Metadata.UID, live.Metadata.ResourceVersion}, status{next}})
+		metadata{live.Metadata.Name, live.Metadata.ResourceVersion}, status{next}})
 	if err != nil {
 		return nil, fmt.Errorf("write status: %w", err)
 	}
@@ -145,8 +146,11 @@ func write(ctx context.Context, client rest.Interface, live *crd.CRD, next []str
 		return nil, fmt.Errorf("write status: %w", err)
 	}
 	var written crd.CRD
-	request := client.Patch(types.ApplyYAMLPatchType).AbsPath(path).Param("fieldManager", crd.Writer).Param("force", "true").
-		Body(patch)
+	request := client.Patch(types.MergePatchType)
+	if slices.Equal(live.Status.StoredVersions, next) {
+		request = client.Patch(types.ApplyYAMLPatchType).Param("force", "true")
+	}
+	request = request.AbsPath(path).Param("fieldManager", crd.Writer).Body(patch)
 	if err := apiserver.Send(ctx, request, &written); err != nil {
 		return nil, fmt.Errorf("write status: %w", err)
 	}

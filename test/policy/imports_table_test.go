@@ -239,7 +239,8 @@ var allowed = map[string][]string{
 	},
 	"kube-migrator/internal/upgrade": {
 		"api/v1alpha1", "internal/phrase", "internal/pruning", "kube-migrator/internal/crdlife",
-		"kube-migrator/internal/refusal", "storageversion",
+		"kube-migrator/internal/inventory", "kube-migrator/internal/refusal", "kube-migrator/internal/retire",
+		"storageversion",
 	},
 	"kube-migrator/internal/upgrade/cmd/decodable": {
 		"internal/apiserver", "internal/pace", "internal/testbed", "kube-migrator/internal/inventory",

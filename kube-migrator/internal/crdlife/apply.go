@@ -137,8 +137,8 @@ func (a Applier) explain(err error, again string) error {
 		return errAdoptable
 	}
 	slices.Sort(owners)
-	return refusal.New(Conflict, again+" --force-conflicts", "other field managers own fields that would change: %s",
-		strings.Join(slices.Compact(owners), "; "))
+	return refusal.New(Conflict, again+" --force-conflicts", "other field managers own fields that would change: %s; "+
+		"--field-manager=NAME applies them as one of these managers", strings.Join(slices.Compact(owners), "; "))
 }
 
 // errAdoptable says that a dry run conflicts only with field managers that would be adopted.
