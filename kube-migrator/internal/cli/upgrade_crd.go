@@ -56,6 +56,7 @@ func newUpgradeCRDCommand(env *environment) *cobra.Command {
 		Long: `Apply the CustomResourceDefinitions of files, as "kubectl apply --server-side" does. The API server rejects a CRD that lacks a
 version in which objects may be stored (status.storedVersions). For such a CRD the command takes these steps:
 
+  unhook         remove a conversion webhook that fails, if the file has none and no object loses a field without it
   intermediate   apply the CRD of the file plus the missing versions of the cluster's CRD, unserved
   migrate        rewrite every object in the new storage version, with proof (as the command migrate does)
   prune          reduce status.storedVersions to the storage version

@@ -135,6 +135,8 @@ func (c *CRD) File() string {
 	return name
 }
 
+func (c *CRD) isFit() bool { return c.Unfit() == nil }
+
 // Unfit says why no API server should be given the CRD, or returns nil.
 func (c *CRD) Unfit() *refusal.Error {
 	storage := 0

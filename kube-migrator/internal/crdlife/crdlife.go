@@ -61,6 +61,7 @@ type StepName string
 const (
 	Create       StepName = "create"        // create the CRD, which the cluster does not have yet
 	Apply        StepName = "apply"         // apply the CRD in the file as it is
+	Unhook       StepName = "unhook"        // remove a conversion webhook that fails, and that the CRD in the file does not have
 	Intermediate StepName = "intermediate"  // apply the CRD in the file with the versions that are still stored, unserved
 	Migrate      StepName = "migrate"       // rewrite every object in the storage version
 	Prune        StepName = "prune"         // reduce status.storedVersions to the storage version

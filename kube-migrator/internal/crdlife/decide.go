@@ -35,6 +35,14 @@ func (want Intent) Decide(next *CRD, f Facts) Plan {
 	return p
 }
 
+// unhooks reports whether objects cannot be read because the conversion webhook fails, although the CRD in the file has
+// none, and no object can lose a field where only its apiVersion changes. Then the webhook goes first, and the next plan
+// knows the objects.
+func unhooks(next *CRD, f Facts) bool {
+	return f.Live.Webhook() && !next.Webhook() && strings.Contains(f.Unreadable, "conversion webhook") &&
+		slices.ContainsFunc(next.VersionNames(), f.Live.has) && len(ruleOf(next, f.Live, false).Possible()) == 0
+}
+
 // Stored returns the versions in which objects may be stored: those in status.storedVersions, which the API server
 // maintains, and those in the StorageState. If the StorageState contains Unknown, these are all versions of the CRD.
 func (f Facts) Stored() []string {
@@ -114,8 +122,8 @@ func (want Intent) stranded(next *CRD, f Facts, _ Plan) *refusal.Error {
 	return nil
 }
 
-func (want Intent) unreadable(_ *CRD, f Facts, _ Plan) *refusal.Error {
-	if f.Unreadable == "" {
+func (want Intent) unreadable(next *CRD, f Facts, _ Plan) *refusal.Error {
+	if f.Unreadable == "" || unhooks(next, f) {
 		return nil
 	}
 	return refusal.New(Unreadable, retire.Remedy(want.Program, f.Live.Name(), f.Live.VersionNames(), f.Unreadable),
@@ -180,6 +188,9 @@ func save(next *CRD) string {
 // steps returns the steps of a plan that no rule refuses.
 func (want Intent) steps(next *CRD, f Facts, p Plan) (steps []Step) {
 	apply := Step{Apply, "apply it with " + list(next.VersionNames())}
+	if unhooks(next, f) {
+		return append(steps, Step{Unhook, "remove the conversion webhook, which fails: no object loses a field without it"}, apply)
+	}
 	if len(p.Keep) == 0 && !losesWebhook(next, f) {
 		return append(steps, apply)
 	}

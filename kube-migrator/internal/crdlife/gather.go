@@ -35,7 +35,7 @@ type FindDependents func(ctx context.Context, live *CRD, version string) (retire
 
 // Gather reads everything on which the plan for a CRD depends. It writes nothing.
 func Gather(ctx context.Context, client rest.Interface, next *CRD, find FindDependents) (f Facts, err error) {
-	if unfit := next.Unfit() != nil; unfit {
+	if !next.isFit() {
 		return f, nil
 	}
 	if f.Live, err = live(ctx, client, next.Name()); err != nil || f.Live == nil {

@@ -34,20 +34,25 @@ type judge struct {
 // judgeOf returns the judge of an upgrade.
 func judgeOf(next *CRD, f Facts) *judge {
 	live := f.Live
-	endpoint := next.Endpoint()
+	j := &judge{group: next.Spec.Group, rule: ruleOf(next, live, conversionOf(next, live).Webhook())}
+	if !rewrites(next, f) {
+		j.already = pruning.NewRule(live.schemas, live.schemas.Endpoint(live.Endpoint()), nil)
+	}
+	return j
+}
+
+// ruleOf returns the rule for objects of the cluster's CRD that are written under the CRD in the file, or under the
+// intermediate one, where a webhook converts them or not.
+func ruleOf(next, live *CRD, webhook bool) *pruning.Rule {
 	is := *next.schemas
-	is.Webhook, is.Versions = conversionOf(next, live).Webhook(), slices.Clone(is.Versions)
+	is.Webhook, is.Versions = webhook, slices.Clone(is.Versions)
 	for _, v := range live.schemas.Versions {
 		if is.Version(v.Name) == nil { // as in the intermediate CRD
 			v.Storage = false
 			is.Versions = append(is.Versions, v)
 		}
 	}
-	j := &judge{group: next.Spec.Group, rule: pruning.NewUpgradeRule(live.schemas, &is, is.Endpoint(endpoint), nil)}
-	if !rewrites(next, f) {
-		j.already = pruning.NewRule(live.schemas, live.schemas.Endpoint(live.Endpoint()), nil)
-	}
-	return j
+	return pruning.NewUpgradeRule(live.schemas, &is, is.Endpoint(next.Endpoint()), nil)
 }
 
 // rewrites reports whether the objects are rewritten, by the upgrade or, as the storage version moves, after it.

@@ -96,7 +96,7 @@ func (r *Run) Check(ctx context.Context, u *Upgrade) {
 		if _, err := checker.write(ctx, u, facts, plan); !errors.Is(err, errAdoptable) {
 			u.Err = err
 		}
-	case Migrate, Prune, Owned:
+	case Migrate, Prune, Owned, Unhook:
 	}
 }
 
@@ -201,6 +201,8 @@ func (r *Run) step(ctx context.Context, u *Upgrade, f Facts, p Plan) (string, er
 			strings.Join(result.After, " ")), nil
 	case Owned:
 		return r.moveOwners(ctx, f, p)
+	case Unhook:
+		return "the conversion webhook is removed", r.Applier.removeWebhook(ctx, f.Live)
 	}
 	return "", fmt.Errorf("unknown step %q", p.Steps[0].Name)
 }

@@ -51,6 +51,8 @@ func (q Question) JudgeCRD(proposed *crdlife.CRD, life crdlife.Facts, f Facts) F
 		return q.migrated(f, finding, Undetermined, removes(removed)+b.unknown)
 	case plan.Refusal != nil:
 		return finding.is(verdictOf(plan.Refusal.Reason), plan.Refusal.Message, plan.Refusal.Try)
+	case life.Unreadable != "": // upgrade-crd makes them readable first
+		return finding.is(Undetermined, "the objects cannot be read before it is applied: "+life.Unreadable, upgrade)
 	case plan.Rewrites() && live.Webhook() && !proposed.Webhook():
 		return finding.is(Unsafe, "it takes the conversion webhook away, and objects may be stored in a version that the "+
 			"webhook converts", upgrade)

@@ -31,6 +31,7 @@ func TestSituationsOfUsersOfCRDs(t *testing.T) {
 		{"storedVersions that were trimmed by hand", trimmedByHand},
 		{"objects that outlived their CRD", outlived},
 		{"ownerReferences at a version that goes", ownedAtAVersion},
+		{"a conversion webhook that is gone and that only changed apiVersions", trivialWebhook},
 		{"a conversion webhook that is gone and that objects need", neededWebhook}, // last: its objects stay unreadable
 	} {
 		t.Run(situation.name, func(t *testing.T) {
@@ -155,6 +156,26 @@ func neededWebhook(t *testing.T, g *gadgets) {
 		"Try: kubectl get customresourcedefinition " + g.name() + " -o jsonpath='{.spec.conversion}'"}
 	user.says(3, cause, "check", "-f", next)
 	user.says(2, cause, "upgrade-crd", "-f", next)
+}
+
+func trivialWebhook(t *testing.T, g *gadgets) {
+	user := newCLI(t, g.cluster)
+	same := func(crd map[string]any) map[string]any {
+		return g.withSchema(crd, "v1", func(_, spec map[string]any) { delete(spec["properties"].(map[string]any), "legacy") })
+	}
+	g.define(user, same(g.crd("v1*", "v2")), "v1")
+	g.mustApply("alice", "v1", "g-000", spec("color", "red"))
+	g.define(user, same(g.converting("v1", "v2*")))
+	next := g.fileOf(same(g.crd("v1", "v2*")))
+	user.says(3, []string{"conversion webhook for " + v1, "Try: kube-migrator upgrade-crd -f "}, "check", "-f", next)
+	if diff := cmp.Diff(map[string]string{g.name(): "unhook apply"}, stepsOf(user.upgradeCRDs(0, next))); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	user.migrate(0, g.name())
+	user.says(0, []string{"Applying is safe"}, "check", "-f", g.file("v2*"))
+	if got := g.get("v2", "g-000"); got.Spec["color"] != "red" {
+		t.Errorf("the object is %v", got.Spec)
+	}
 }
 
 func trimmedByHand(t *testing.T, g *gadgets) {
