@@ -255,11 +255,12 @@ func (d *CRD) Served(version string) bool {
 const Writer = "kube-migrator"
 
 // ClaimedBy returns the field manager that has written status.storedVersions last, or "" if that is kube-migrator, which
-// had a proof, or an API server, which adds versions and is no manager of the field.
+// had a proof, or an API server, which adds versions and is no manager of the field. (Old API servers made the creator of a
+// CRD a manager, but not of the subresource.)
 func (d *CRD) ClaimedBy() (manager string) {
 	for _, e := range d.Metadata.ManagedFields {
 		switch {
-		case e.FieldsV1 == nil || !strings.Contains(pruning.FieldsOf(e.FieldsV1), `"f:storedVersions"`):
+		case e.Subresource != "status" || e.FieldsV1 == nil || !strings.Contains(pruning.FieldsOf(e.FieldsV1), `"f:storedVersions"`):
 		case e.Manager == Writer:
 			return ""
 		default:

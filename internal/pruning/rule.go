@@ -41,10 +41,32 @@ type route struct {
 	// schema is that of the version when objects were written in it, or nil if the CRD does not have it any more.
 	schema *Schema
 	// stations are the schemas that the object has to pass.
-	stations []*Schema
+	stations []station
 	// always are the fields that every object of this version may have and would lose, because the API server itself
 	// sets them.
 	always []string
+}
+
+// station is a schema that an object has to pass.
+type station struct {
+	*Schema
+	// before is the schema of the same version that objects passed so far. What that drops does not count; nil: none.
+	before *Schema
+}
+
+// lost returns what objects of a schema lose here.
+func (s station) lost(from *Schema) []Loss {
+	if from == s.Schema {
+		return nil
+	}
+	losses := from.Lost(s.Schema)
+	if s.before == nil {
+		return losses
+	}
+	known := from.Lost(s.before)
+	return slices.DeleteFunc(losses, func(l Loss) bool {
+		return slices.ContainsFunc(known, func(k Loss) bool { return slices.Equal(k.Path, l.Path) && k.Refused == l.Refused })
+	})
 }
 
 // maxKnown bounds how many managedFields entries the rule remembers (I6). Objects of one client mostly have the same
@@ -54,43 +76,50 @@ const maxKnown = 1024
 // NewRule returns the rule for rewrites at an endpoint, which is one of the CRD's versions. accepted are fields that may
 // be lost, with all fields below them, in the form of Path.String; "*" stands for all.
 func NewRule(c *CRD, endpoint string, accepted []string) *Rule {
-	return NewUpgradeRule(c, c, endpoint, accepted)
+	return NewUpgradeRule(c, c, endpoint, accepted, true)
 }
 
 // NewUpgradeRule returns the rule for objects that were written under one CRD, and are rewritten under another one, at one
-// of its versions. An object passes the schema of its own version there as well, which may have become narrower.
-func NewUpgradeRule(was, is *CRD, endpoint string, accepted []string) *Rule {
+// of its versions. An object passes the schema of its own version there as well, which may have become narrower. If no one
+// has to rewrite the objects, only those losses count that the other CRD adds: what passes the same versions of the first
+// one does not lose them.
+func NewUpgradeRule(was, is *CRD, endpoint string, accepted []string, rewritten bool) *Rule {
 	r := &Rule{group: is.Group, accepted: accepted, seed: maphash.MakeSeed(), routes: map[string]route{}}
-	var targets []*Schema
+	at := func(v *Version) station {
+		s := station{Schema: v.Schema}
+		if before := was.Version(v.Name); before != nil && !rewritten {
+			s.before = before.Schema
+		}
+		return s
+	}
+	var targets []station
 	storage := is.Storage()
 	if storage != nil {
-		targets = append(targets, storage.Schema)
+		targets = append(targets, at(storage))
 	}
 	crossing := storage == nil || endpoint != storage.Name
-	if at := is.Version(endpoint); at != nil && crossing {
-		targets = append(targets, at.Schema)
+	if v := is.Version(endpoint); v != nil && crossing {
+		targets = append(targets, at(v))
 	}
-	for _, v := range is.Versions {
-		way := route{schema: v.Schema, stations: []*Schema{v.Schema}}
+	for i := range is.Versions {
+		v := &is.Versions[i]
+		way := route{schema: v.Schema, stations: []station{at(v)}}
 		if before := was.Version(v.Name); before != nil {
 			way.schema = before.Schema
 		}
 		for _, to := range targets {
-			if to != v.Schema && (!is.Webhook || crossing || way.schema.NarrowsTo(to)) {
+			if to.Schema != v.Schema && (!is.Webhook || crossing || way.schema.NarrowsTo(to.Schema)) {
 				way.stations = append(way.stations, to)
 			}
 		}
 		for _, to := range way.stations {
-			if to == way.schema {
-				continue
-			}
-			for _, l := range way.schema.Lost(to) {
-				if name := l.Path.String(); !l.Refused && !r.accepts(name) {
-					r.unowned = append(r.unowned, name)
-					if l.Defaulted {
-						way.always = append(way.always, name)
-					}
-				}
+			r.add(&way, to.lost(way.schema))
+		}
+		// A webhook gives what is stored other fields than managedFields of this version name.
+		if stored := was.Storage(); is.Webhook && stored != nil && stored.Name != v.Name && is.Version(stored.Name) != nil {
+			for _, l := range stored.Schema.Lost(is.Version(stored.Name).Schema) {
+				l.Defaulted = true
+				r.add(&way, []Loss{l})
 			}
 		}
 		r.routes[v.Name] = way
@@ -99,6 +128,18 @@ func NewUpgradeRule(was, is *CRD, endpoint string, accepted []string) *Rule {
 	slices.Sort(r.unowned)
 	r.unowned = slices.Compact(r.unowned)
 	return r
+}
+
+// add adds losses to a route.
+func (r *Rule) add(way *route, losses []Loss) {
+	for _, l := range losses {
+		if name := l.Path.String(); !l.Refused && !r.accepts(name) {
+			r.unowned = append(r.unowned, name)
+			if l.Defaulted {
+				way.always = append(way.always, name)
+			}
+		}
+	}
 }
 
 // NarrowsTo reports whether another schema has less than s and nothing more: then a conversion webhook has no field into
@@ -193,7 +234,14 @@ func (r *Rule) judge(apiVersion, fields string) []string {
 		from = way.schema.root()
 	}
 	for _, to := range way.stations {
-		walk(owned, from, to.root(), nil, found)
+		here := map[string]bool{}
+		walk(owned, from, to.root(), nil, here)
+		if to.before != nil {
+			known := map[string]bool{}
+			walk(owned, from, to.before.root(), nil, known)
+			maps.DeleteFunc(here, func(name string, _ bool) bool { return known[name] })
+		}
+		maps.Copy(found, here)
 	}
 	maps.DeleteFunc(found, func(name string, _ bool) bool { return r.accepts(name) })
 	if len(found) == 0 {

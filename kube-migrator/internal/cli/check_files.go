@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -153,12 +154,24 @@ func (g *gathering) judgeManifests(ctx context.Context) (upgrade.Report, error) 
 		if finding.Verdict == upgrade.Safe {
 			// the plan would accept it; a user who may not write CRDs cannot ask the API server
 			err := crdlife.Applier{Client: g.REST, FieldManager: crdlife.DefaultFieldManager}.Try(ctx, m, life.Live)
-			if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-				finding = finding.Refused(exit.OneLine(err).Error(), g.question.Program+" upgrade-crd --dry-run -f "+m.File())
+			try := g.question.Program + " upgrade-crd --dry-run -f " + m.File()
+			switch status := apierrors.APIStatus(nil); {
+			case err == nil, apierrors.IsConflict(err), mayNotWrite(err):
+			case !errors.As(err, &status), apierrors.IsServiceUnavailable(err), apierrors.IsTooManyRequests(err),
+				apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
+				finding = finding.Unasked(exit.OneLine(err).Error(), try)
+			default:
+				finding = finding.Refused(exit.OneLine(err).Error(), try)
 			}
 		}
 		findings = append(findings, finding)
 		understated = append(understated, g.question.Understated(f)...)
 	}
 	return g.question.Conclude(findings, understated, upgrade.Scope{}), nil
+}
+
+// mayNotWrite reports whether the user may not write CRDs, and so cannot ask the API server what it would refuse.
+func mayNotWrite(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot patch resource") ||
+		apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource")
 }

@@ -177,6 +177,13 @@ func (u *crdUpgrade) read() error {
 		}
 		u.all = append(u.all, &crdlife.Upgrade{Next: next})
 	}
+	for flag, names := range map[string][]string{"accept-field-loss": u.accepted, "accept-other-meaning": u.unrelated} {
+		for _, name := range names {
+			if !slices.ContainsFunc(u.all, func(one *crdlife.Upgrade) bool { return one.Next.Name() == name }) {
+				return arg.Invalid(u.command, flag, name, "the name of a CustomResourceDefinition in the files")
+			}
+		}
+	}
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/pruning"
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/refusal"
 )
 
@@ -46,7 +48,10 @@ type Applier struct {
 // apply applies an object over live, which is nil if the cluster has no such CRD. An apierrors conflict says that the
 // CRD has changed since it was read, and a *refusal.Error that another field manager owns fields that would change.
 func (a Applier) apply(ctx context.Context, object map[string]any, live *CRD, again string) (*crd.CRD, error) {
-	if !a.DryRun && keepsWebhook(object, live) {
+	if keepsWebhook(object, live) {
+		if err := a.tryWithWebhook(ctx, object, live, again); err != nil || a.DryRun {
+			return nil, err
+		}
 		if err := a.removeWebhook(ctx, live); err != nil {
 			return nil, err
 		}
@@ -56,6 +61,40 @@ func (a Applier) apply(ctx context.Context, object map[string]any, live *CRD, ag
 			return nil, err
 		}
 	}
+	return a.send(ctx, object, live, again)
+}
+
+// tryWithWebhook returns why the API server would refuse a CRD, or whose fields would change, if it had the conversion of
+// the cluster's one: the webhook is removed only if nothing else is in the way.
+func (a Applier) tryWithWebhook(ctx context.Context, object map[string]any, live *CRD, again string) error {
+	spec, _ := object["spec"].(map[string]any)
+	with, spec := maps.Clone(object), maps.Clone(spec)
+	spec["conversion"] = live.object["spec"].(map[string]any)["conversion"]
+	with["spec"] = spec
+	a.DryRun = true
+	if _, err := a.send(ctx, with, live, again); err != nil && !errors.Is(err, errAdoptable) {
+		return err
+	}
+	for _, e := range live.Metadata.ManagedFields {
+		var fields struct {
+			Spec struct {
+				Conversion map[string]any `json:"f:conversion"`
+			} `json:"f:spec"`
+		}
+		if e.FieldsV1 == nil || e.Subresource != "" || a.Force || e.Manager == a.FieldManager ||
+			slices.Contains(a.adopted(), e.Manager) || json.Unmarshal([]byte(pruning.FieldsOf(e.FieldsV1)), &fields) != nil {
+			continue
+		}
+		if _, owns := fields.Spec.Conversion["f:strategy"]; owns {
+			return refusal.New(Conflict, again+" --force-conflicts", "another field manager owns the conversion webhook that would "+
+				"be removed: %s; --field-manager=NAME applies as that manager", e.Manager)
+		}
+	}
+	return nil
+}
+
+// send applies an object as it is.
+func (a Applier) send(ctx context.Context, object map[string]any, live *CRD, again string) (*crd.CRD, error) {
 	body, err := applicable(object, live)
 	if err != nil {
 		return nil, err
@@ -84,7 +123,7 @@ func (a Applier) apply(ctx context.Context, object map[string]any, live *CRD, ag
 // fields of other managers are no reason.
 func (a Applier) Try(ctx context.Context, next, live *CRD) error {
 	a.DryRun, a.Force = true, true
-	_, err := a.apply(ctx, next.object, live, "")
+	_, err := a.send(ctx, next.object, live, "")
 	return err
 }
 

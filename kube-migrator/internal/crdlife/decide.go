@@ -25,7 +25,7 @@ func (want Intent) Decide(next *CRD, f Facts) Plan {
 	p := Plan{Keep: Keep(next, f), Losses: f.Found.Losses}
 	for _, rule := range []func(*CRD, Facts, Plan) *refusal.Error{want.terminating, want.stranded,
 		want.unreadable, want.unserved,
-		want.nothingInCommon, want.losing, want.independent} {
+		want.nothingInCommon, want.losing, want.convertible, want.independent} {
 		if refused := rule(next, f, p); refused != nil {
 			p.Refusal = refused
 			return p
@@ -40,7 +40,7 @@ func (want Intent) Decide(next *CRD, f Facts) Plan {
 // knows the objects.
 func unhooks(next *CRD, f Facts) bool {
 	return f.Live.Webhook() && !next.Webhook() && strings.Contains(f.Unreadable, "conversion webhook") &&
-		slices.ContainsFunc(next.VersionNames(), f.Live.has) && len(ruleOf(next, f.Live, false).Possible()) == 0
+		slices.ContainsFunc(next.VersionNames(), f.Live.has) && len(ruleOf(next, f.Live, false, true).Possible()) == 0
 }
 
 // Stored returns the versions in which objects may be stored: those in status.storedVersions, which the API server
@@ -147,7 +147,7 @@ func (want Intent) nothingInCommon(next *CRD, f Facts, p Plan) *refusal.Error {
 		return nil
 	}
 	return refusal.New(NothingInCommon, save(next), "the cluster has %s, the file %s, and no conversion between them: only "+
-		"the apiVersion of %s would be changed, and their fields may mean something else; --accept-other-meaning=%s accepts that",
+		"the apiVersion of %s would be changed, and their fields may mean something else; upgrade-crd --accept-other-meaning=%s accepts that",
 		list(f.Live.VersionNames()), list(next.VersionNames()), phrase.Objects(f.Found.Objects), next.Name())
 }
 
@@ -157,8 +157,29 @@ func (want Intent) losing(next *CRD, f Facts, p Plan) *refusal.Error {
 		return nil
 	}
 	return refusal.New(FieldLoss, save(next), "%s would lose fields that the schema of %s does not keep, and that they "+
-		"have as far as managedFields tell: %s; --accept-field-loss=%s accepts that", phrase.Objects(p.Losses.Objects),
+		"have as far as managedFields tell: %s; upgrade-crd --accept-field-loss=%s accepts that", phrase.Objects(p.Losses.Objects),
 		next.StorageVersion(), p.Losses, next.Name())
+}
+
+// convertible refuses to take the conversion webhook away where the versions that stay do not have the same fields: clients
+// of one of them would not see, and would drop, what clients of the other have written.
+func (want Intent) convertible(next *CRD, f Facts, _ Plan) *refusal.Error {
+	if !f.Live.Webhook() || next.Webhook() || slices.Contains(want.AcceptFieldLoss, next.Name()) {
+		return nil
+	}
+	for _, from := range next.schemas.Versions {
+		for _, to := range next.schemas.Versions {
+			if !from.Served && !from.Storage || !to.Served && !to.Storage {
+				continue
+			}
+			if lost := from.Schema.Lost(to.Schema); len(lost) > 0 {
+				return refusal.New(FieldLoss, save(next), "it takes the conversion webhook away, and without it %s of %s is lost where "+
+					"an object is read or written as %s; upgrade-crd --accept-field-loss=%s accepts that", lost[0].Path, from.Name,
+					to.Name, next.Name())
+			}
+		}
+	}
+	return nil
 }
 
 // independent refuses to stop serving a version that ownerReferences name, or may name: the garbage collector could not
@@ -170,11 +191,11 @@ func (want Intent) independent(next *CRD, f Facts, _ Plan) *refusal.Error {
 		switch {
 		case d.Objects > 0:
 			return refusal.New(HasDependents, fix, "it does not serve %s, which ownerReferences of %s name: %s; while it is not "+
-				"served, the garbage collector leaves these objects behind when their owner is deleted; --leave-owners accepts "+
-				"that", v, phrase.Objects(d.Objects), d)
+				"served, the garbage collector leaves these objects behind when their owner is deleted; upgrade-crd --leave-owners "+
+				"accepts that", v, phrase.Objects(d.Objects), d)
 		case len(d.Unread) > 0:
-			return refusal.New(UnreadOwners, cmp.Or(d.Unread[0].Try, fix), "it does not serve %s, which ownerReferences may name "+
-				"in resources that cannot be listed: %s; --leave-owners goes on without them", v, d.UnreadNames())
+			return refusal.New(UnreadOwners, cmp.Or(d.Unread[0].Try, "kubectl get "+d.Unread[0].Resource+" --all-namespaces"), "it does not serve %s, which ownerReferences may name "+
+				"in resources that cannot be listed: %s; upgrade-crd --leave-owners goes on without them", v, d.UnreadNames())
 		}
 	}
 	return nil
@@ -209,7 +230,7 @@ func (want Intent) steps(next *CRD, f Facts, p Plan) (steps []Step) {
 		steps = append(steps, Step{Migrate, fmt.Sprintf("rewrite %s as %s, and prove that nothing else is stored",
 			phrase.Objects(f.Found.Objects), storage)})
 	}
-	if !f.Proven || !slices.Equal(f.Live.Status.StoredVersions, []string{storage}) {
+	if !f.Proven || f.Live.ClaimedBy() != "" || !slices.Equal(f.Live.Status.StoredVersions, []string{storage}) {
 		steps = append(steps, Step{Prune, "reduce status.storedVersions to [" + storage + "]"})
 	}
 	for _, v := range p.Keep {

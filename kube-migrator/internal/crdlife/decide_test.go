@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/kube-migrator/internal/refusal"
@@ -94,7 +93,7 @@ func (s situation) plan(t *testing.T, next string) (Plan, *CRD, Facts) {
 			if i < s.color {
 				field = "color"
 			}
-			f.Found.Losses.Add(&metav1.ObjectMeta{Name: fmt.Sprint("w", i)}, j.lost(owning(written, field)))
+			f.Found.Losses.Add(&metav1.ObjectMeta{Name: fmt.Sprint("w", i)}, j.Lost(owning(written, field)))
 		}
 	}
 	q := Intent{Program: "kube-migrator", Again: "kube-migrator upgrade-crd --filename=crds.yaml"}
@@ -191,9 +190,15 @@ func TestThePlanFollowsFromWhatIsStored(t *testing.T) {
 		"the webhook goes, and it is proven": {situation{live: both, stored: "v2", objects: 3, facts: proven(Facts{})},
 			both, []string{"apply: apply it with v1, v2"}, ""},
 		"the webhook goes with the stored version": {situation{live: both + " -size webhook", stored: "v1 v2",
-			objects: 3}, next + " -color",
+			objects: 3}, next,
 			append([]string{"intermediate: apply it with v2, and keep v1, unserved, with the conversion webhook that " +
 				"the cluster has"}, full("3 objects")[1:]...), ""},
+		"a webhook moves what a narrower schema drops": {situation{live: both + " webhook", stored: "v1 v2", objects: 3},
+			both + " -color webhook", nil, FieldLoss},
+		"the webhook goes, and clients lose fields without it": {situation{live: "v1:served -color v2:served,storage -size webhook",
+			stored: "v2", objects: 3}, "v1:served -color v2:served,storage -size", nil, FieldLoss},
+		"a version that objects are stored in loses a field that the storage version never had": {situation{
+			live: both + " -color", stored: "v1 v2", objects: 3, color: 1}, "v1:served -color v2:served,storage -color", nil, FieldLoss},
 		"nothing in common, and no object": {situation{live: old, stored: "v1"}, next, full("0 objects"), ""},
 		"nothing in common, and a webhook": {situation{live: old, stored: "v1", objects: 3}, next +
 			" -color webhook", full("3 objects"), ""},
@@ -269,14 +274,14 @@ func TestARefusalSaysWhatIsLostAndWhatHelps(t *testing.T) {
 				Reason: NothingInCommon,
 				Message: "the cluster has v1, the file v2, and no conversion between them: only the apiVersion of 3 objects " +
 					"would be changed, and their fields may mean something else; " +
-					"--accept-other-meaning=widgets.demo.example.com accepts that",
+					"upgrade-crd --accept-other-meaning=widgets.demo.example.com accepts that",
 				Try: "kubectl get widgets.demo.example.com --all-namespaces -o yaml > widgets.demo.example.com.yaml",
 			}},
 		"a field goes from the version that stays": {situation{live: "v1:served,storage", stored: "v1", objects: 3, color: 2},
 			"v1:served,storage -color", refusal.Error{
 				Reason: FieldLoss,
 				Message: "2 objects would lose fields that the schema of v1 does not keep, and that they have as far as " +
-					"managedFields tell: w0 (spec.color), w1 (spec.color); --accept-field-loss=widgets.demo.example.com accepts that",
+					"managedFields tell: w0 (spec.color), w1 (spec.color); upgrade-crd --accept-field-loss=widgets.demo.example.com accepts that",
 				Try: "kubectl get widgets.demo.example.com --all-namespaces -o yaml > widgets.demo.example.com.yaml",
 			}},
 		"stranded": {situation{live: "v2:served,storage", stored: "v1 v2"}, "v2:served,storage", refusal.Error{
@@ -368,32 +373,5 @@ func TestTheIntermediateCRDIsTheNewOneWithWhatIsStored(t *testing.T) {
 				t.Error("the next plan does not see that it is there")
 			}
 		})
-	}
-}
-
-func TestOnlyWhatAUserMeansIsApplied(t *testing.T) {
-	var object map[string]any
-	if err := json.Unmarshal([]byte(`{"apiVersion":"a","kind":"b","metadata":{"name":"n","labels":{"a":"b"},"creationTimestamp":null,"resourceVersion":"1","uid":"x",
-		"generation":3,"managedFields":[{}],"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}","keep":"me"}},"spec":{"max":9007199254740993},"status":{"storedVersions":["v1"]}}`), &object); err != nil {
-		t.Fatal(err)
-	}
-	body, err := applicable(object, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got map[string]any
-	if err := json.Unmarshal(body, &got); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]any{
-		"apiVersion": "a", "kind": "b",
-		"metadata": map[string]any{"name": "n", "labels": map[string]any{"a": "b"},
-			"annotations": map[string]any{"keep": "me"}},
-	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreMapEntries(func(k string,
-		_ any) bool {
-		return k == "spec"
-	})); diff != "" {
-		t.Errorf("applied (-want +got):\n%s", diff)
 	}
 }

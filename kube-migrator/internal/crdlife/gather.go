@@ -56,11 +56,11 @@ func Gather(ctx context.Context, client rest.Interface, next *CRD, find FindDepe
 		return f, err
 	}
 	j := judgeOf(next, f)
-	if len(Removed(next, f.Live)) == 0 && len(j.possible()) == 0 && !losesWebhook(next, f) {
+	if len(Removed(next, f.Live)) == 0 && len(j.Possible()) == 0 && !losesWebhook(next, f) {
 		return f, nil // the plan does not depend on the objects
 	}
 	err = f.look(ctx, client, j)
-	if errors.Is(err, retire.ErrUnreadable) {
+	if errors.Is(err, retire.ErrUnreadable) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		f.Unreadable, err = err.Error(), nil
 	}
 	return f, err
@@ -99,6 +99,7 @@ func (f *Facts) recorded(ctx context.Context, client rest.Interface, next *CRD) 
 	if err != nil {
 		return fmt.Errorf("read StorageState %s: %w", next.Resource(), err)
 	}
+	f.Unknown = f.Live.ClaimedBy() != "" && !follows(&state.Status, f.Live)
 	for _, hash := range state.Status.PersistedStorageVersionHashes {
 		f.Unknown = f.Unknown || hash == v1alpha1.Unknown
 		for _, version := range f.Live.VersionNames() {
@@ -109,6 +110,16 @@ func (f *Facts) recorded(ctx context.Context, client rest.Interface, next *CRD) 
 		}
 	}
 	return nil
+}
+
+// follows reports whether a controller keeps a StorageState, and has seen the CRD as it is.
+func follows(s *v1alpha1.StorageStateStatus, live *CRD) bool {
+	period := time.Duration(s.HeartbeatPeriodSeconds) * time.Second
+	if period == 0 {
+		period = v1alpha1.DefaultHeartbeatPeriod
+	}
+	return len(s.PersistedStorageVersionHashes) > 0 && s.Definition != nil && s.Definition.UID == string(live.Metadata.UID) &&
+		s.Definition.Generation == live.Metadata.Generation && time.Since(s.LastHeartbeatTime.Time) < 2*period
 }
 
 // look reads the metadata of all objects. It repeats a 404, because the API server may not serve the versions of a CRD

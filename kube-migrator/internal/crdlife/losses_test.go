@@ -42,10 +42,10 @@ func TestAnUpgradeTakesWhatItsSchemasDoNotKeep(t *testing.T) {
 			next, live := crdOf(t, test.next), crdOf(t, test.live)
 			live.Status.StoredVersions = []string{"v1"}
 			j := judgeOf(next, Facts{Live: live})
-			if diff := cmp.Diff(test.lost, j.lost(test.entries), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(test.lost, j.Lost(test.entries), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("lost (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.possible, j.possible(), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(test.possible, j.Possible(), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("possible (-want +got):\n%s", diff)
 			}
 		})

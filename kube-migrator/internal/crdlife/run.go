@@ -90,9 +90,6 @@ func (r *Run) Check(ctx context.Context, u *Upgrade) {
 	checker.Applier.DryRun = true
 	switch plan.Steps[0].Name {
 	case Create, Apply, Intermediate:
-		if keepsWebhook(u.Next.object, facts.Live) {
-			return // a dry run cannot remove it before
-		}
 		if _, err := checker.write(ctx, u, facts, plan); !errors.Is(err, errAdoptable) {
 			u.Err = err
 		}

@@ -35,6 +35,7 @@ func (q Question) JudgeCRD(proposed *crdlife.CRD, life crdlife.Facts, f Facts) F
 	finding.Source, finding.Stored, finding.Current = b.source, names(b.stored), live.StorageVersion()
 	gone := slices.DeleteFunc(slices.Clone(b.stored), func(s stored) bool { return proposed.Defines(s.hash) })
 	removed := crdlife.Removed(proposed, live)
+	named := slices.DeleteFunc(slices.Clone(removed), func(v string) bool { return life.Found.Naming[v] == 0 })
 	plan := crdlife.Intent{Program: q.Program, Again: upgrade}.Decide(proposed, life)
 	switch {
 	case len(gone) > 0:
@@ -51,6 +52,9 @@ func (q Question) JudgeCRD(proposed *crdlife.CRD, life crdlife.Facts, f Facts) F
 		return q.migrated(f, finding, Undetermined, removes(removed)+b.unknown)
 	case plan.Refusal != nil:
 		return finding.is(verdictOf(plan.Refusal.Reason), plan.Refusal.Message, plan.Refusal.Try)
+	case len(named) > 0:
+		return finding.is(Unsafe, removes(named)+"managedFields name it: the API server would refuse every server-side apply "+
+			"to these objects", upgrade)
 	case life.Unreadable != "": // upgrade-crd makes them readable first
 		return finding.is(Undetermined, "the objects cannot be read before it is applied: "+life.Unreadable, upgrade)
 	case plan.Rewrites() && live.Webhook() && !proposed.Webhook():
@@ -67,6 +71,11 @@ func (q Question) JudgeCRD(proposed *crdlife.CRD, life crdlife.Facts, f Facts) F
 // Refused returns the finding about a CRD that the API server does not accept.
 func (f Finding) Refused(why, try string) Finding {
 	return f.is(Unsafe, "the API server refuses it: "+why, try)
+}
+
+// Unasked returns the finding about a CRD of which the API server did not say whether it accepts it.
+func (f Finding) Unasked(why, try string) Finding {
+	return f.is(Undetermined, "whether the API server accepts it is not known: "+why, try)
 }
 
 // verdictOf returns what a reason of upgrade-crd to refuse means for applying the CRD by other means: what could not be

@@ -106,7 +106,7 @@ func TestApplyingACRDMustNotStrandWhatIsStored(t *testing.T) {
 			Facts{}, verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
 		"3 objects lose a field": {bare, of1("", v1Served, v2), both, Facts{},
 			verdict{Unsafe, "1 object would lose fields that the schema of v2 does not keep, and that they have as far as " +
-				"managedFields tell: a/b (spec.color); --accept-field-loss=widgets.demo.example.com accepts that",
+				"managedFields tell: a/b (spec.color); upgrade-crd --accept-field-loss=widgets.demo.example.com accepts that",
 				"kubectl get widgets.demo.example.com --all-namespaces -o yaml > widgets.demo.example.com.yaml",
 				ByStoredVersions}, nil},
 		"objects cannot be listed": {bare, of1("", v1Served, v2), both, Facts{},

@@ -27,6 +27,7 @@ func TestSituationsOfUsersOfCRDs(t *testing.T) {
 		{"a narrower schema of the version that stays", narrowerSchema},
 		{"unknown fields that were preserved", unknownFields},
 		{"a conversion webhook that is gone and that no object needs", unneededWebhook},
+		{"a conversion webhook that clients need", clientsNeedIt},
 		{"a caBundle of a webhook that goes", injectedBundle},
 		{"storedVersions that were trimmed by hand", trimmedByHand},
 		{"objects that outlived their CRD", outlived},
@@ -47,6 +48,14 @@ func (g *gadgets) withSchema(crd map[string]any, version string, change func(roo
 			root := v["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
 			change(root, root["properties"].(map[string]any)["spec"].(map[string]any))
 		}
+	}
+	return crd
+}
+
+// alike takes the fields away that only one version has.
+func (g *gadgets) alike(crd map[string]any) map[string]any {
+	for version, field := range map[string]string{"v1": "legacy", "v2": "note"} {
+		g.withSchema(crd, version, func(_, spec map[string]any) { delete(spec["properties"].(map[string]any), field) })
 	}
 	return crd
 }
@@ -117,13 +126,13 @@ func (g *gadgets) converting(versions ...string) map[string]any {
 
 func unneededWebhook(t *testing.T, g *gadgets) {
 	user := newCLI(t, g.cluster)
-	g.define(user, g.converting("v1", "v2*"), "v2")
+	g.define(user, g.alike(g.converting("v1", "v2*")), "v2")
 	g.mustApply("alice", "v2", "g-000", spec("color", "red"))
 	// a rotated encryption key, for example
 	if m := user.migrate(0, g.name()); !m.Result.Proven {
 		t.Errorf("migrate: %s", m.Error)
 	}
-	next := g.file("v1", "v2*")
+	next := g.fileOf(g.alike(g.crd("v1", "v2*")))
 	user.says(0, []string{"Applying is safe"}, "check", "-f", next)
 	if diff := cmp.Diff(map[string]string{}, stepsOf(user.upgradeCRDs(0, next))); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
@@ -133,12 +142,12 @@ func unneededWebhook(t *testing.T, g *gadgets) {
 // injectedBundle has a certificate in the CRD that another manager keeps there.
 func injectedBundle(t *testing.T, g *gadgets) {
 	user := newCLI(t, g.cluster)
-	g.define(user, g.converting("v1", "v2*"), "v2")
+	g.define(user, g.alike(g.converting("v1", "v2*")), "v2")
 	g.mustApply("alice", "v2", "g-000", spec("color", "red"))
 	do(t, g.cluster, http.MethodPatch, g.whole()+"?fieldManager=cainjector", map[string]any{"spec": map[string]any{
 		"conversion": map[string]any{"webhook": map[string]any{"clientConfig": map[string]any{"caBundle": g.cluster.CA()}}},
 	}})
-	next := g.file("v1", "v2*")
+	next := g.fileOf(g.alike(g.crd("v1", "v2*")))
 	user.says(2, []string{"the API server refuses it", "spec.conversion", "Try: kube-migrator upgrade-crd --dry-run -f "}, "check",
 		"-f", next)
 	user.says(0, nil, "upgrade-crd", "-f", next, "--dry-run")
@@ -160,22 +169,32 @@ func neededWebhook(t *testing.T, g *gadgets) {
 
 func trivialWebhook(t *testing.T, g *gadgets) {
 	user := newCLI(t, g.cluster)
-	same := func(crd map[string]any) map[string]any {
-		return g.withSchema(crd, "v1", func(_, spec map[string]any) { delete(spec["properties"].(map[string]any), "legacy") })
-	}
-	g.define(user, same(g.crd("v1*", "v2")), "v1")
+	g.define(user, g.alike(g.crd("v1*", "v2")), "v1")
 	g.mustApply("alice", "v1", "g-000", spec("color", "red"))
-	g.define(user, same(g.converting("v1", "v2*")))
-	next := g.fileOf(same(g.crd("v1", "v2*")))
+	g.define(user, g.alike(g.converting("v1", "v2*")))
+	next := g.fileOf(g.alike(g.crd("v1", "v2*")))
 	user.says(3, []string{"conversion webhook for " + v1, "Try: kube-migrator upgrade-crd -f "}, "check", "-f", next)
 	if diff := cmp.Diff(map[string]string{g.name(): "unhook apply"}, stepsOf(user.upgradeCRDs(0, next))); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 	user.migrate(0, g.name())
-	user.says(0, []string{"Applying is safe"}, "check", "-f", g.file("v2*"))
+	last := g.fileOf(g.alike(g.crd("v2*")))
+	user.says(2, []string{"it removes v1, and managedFields name it", "Try: kube-migrator upgrade-crd -f "}, "check", "-f", last)
+	user.says(0, nil, "upgrade-crd", "-f", last, "--settle-time=1s")
+	user.says(0, []string{"Applying is safe"}, "check", "-f", last)
 	if got := g.get("v2", "g-000"); got.Spec["color"] != "red" {
 		t.Errorf("the object is %v", got.Spec)
 	}
+}
+
+// clientsNeedIt has a webhook that is gone, with versions of different fields.
+func clientsNeedIt(t *testing.T, g *gadgets) {
+	user := newCLI(t, g.cluster)
+	g.define(user, g.converting("v1", "v2*"), "v2")
+	g.mustApply("alice", "v2", "g-000", spec("color", "red"))
+	next, lost := g.file("v1", "v2*"), []string{"it takes the conversion webhook away", "--accept-field-loss=" + g.name()}
+	user.says(2, lost, "check", "-f", next)
+	user.says(2, lost, "upgrade-crd", "-f", next)
 }
 
 func trimmedByHand(t *testing.T, g *gadgets) {
@@ -189,9 +208,9 @@ func trimmedByHand(t *testing.T, g *gadgets) {
 	user.says(3, append(claim, "Try: kube-migrator migrate "+g.name()), "check", g.name())
 	user.says(3, claim, "check", "-f", next)
 	user.says(3, claim, "plan", g.name())
-	user.migrate(0, g.name())
+	user.says(0, nil, "upgrade-crd", "-f", next, "--settle-time=1s")
 	user.says(0, []string{"safe"}, "check", g.name())
-	user.says(0, []string{"Applying is safe"}, "check", "-f", g.file("v1", "v2*"))
+	user.says(0, []string{"Applying is safe"}, "check", "-f", next)
 	wantStored(t, g.cluster, g.prefix(), map[string]int{v2: 1})
 }
 
