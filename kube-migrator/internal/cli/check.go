@@ -67,9 +67,11 @@ that they stay as they are in this cluster.
 --explain reads no cluster. It shows, up to --target-version or the newest known release, which release stores a built-in
 resource in another version than the release before, and which versions it can no longer decode.
 
--f tells whether applying CustomResourceDefinitions would strand stored objects: a version that is still stored is missing
-from spec.versions, or the storage version or a conversion webhook is missing. It accepts files and folders of manifests,
-and the output of kustomize and Helm; objects of other kinds are skipped.
+-f tells whether applying CustomResourceDefinitions would do harm: a version that is still stored is missing from
+spec.versions, objects would lose fields, a conversion webhook that objects or clients need is missing, or ownerReferences
+name a version that is not served. It asks the plan of upgrade-crd, and the API server by a dry run if the user may write
+CRDs. It accepts files and folders of manifests, and the output of kustomize and Helm; objects of other kinds are skipped.
+If a version is not served any more, it lists the metadata of every object of the cluster.
 
 With --snapshot or --etcd-endpoints, the content of etcd decides instead of the records. A snapshot does so up to the moment
 at which it was taken: what a StorageState or storedVersions may have recorded later counts in addition, so take a new one.
