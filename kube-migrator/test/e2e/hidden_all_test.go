@@ -211,14 +211,23 @@ func createDeviceClasses(t *testing.T, s *testbed.Server, n int) {
 	}
 }
 
-// A balancer leads to a server of an older version as well: nothing is claimed.
+// A balancer, or a proxy that hands on the requests of one connection to all servers, leads to a server of an older
+// version as well: nothing is claimed.
 func TestAServerBehindTheBalancerThatWritesAnotherVersionIsSeen(t *testing.T) {
 	cluster := testbed.New(t, testbed.Options{Release: testbed.V136, Isolated: true, Flags: []string{oneAddress},
 		Servers: []testbed.ServerOptions{upgraded.Options(), heldBack.Options(), upgraded.Options()}})
-	createDeviceClasses(t, cluster.Servers[1], 3)
-	tool := newCLIWith(t, cluster, balancerOf(t, cluster))
-	out := tool.run(3, "migrate", "deviceclasses", "--settle-time=1s", "--agreement-timeout=3s")
+	createDeviceClasses(t, cluster.Servers[1], 30) // of which the proxy hands on a third to that server
+	args := []string{"migrate", "deviceclasses", "--settle-time=1s", "--agreement-timeout=3s"}
+	out := newCLIWith(t, cluster, balancerOf(t, cluster)).run(3, args...)
 	if text := out.stdout + out.stderr; !strings.Contains(text, "disagree") || !strings.Contains(text, deviceOld) {
 		t.Errorf("it does not say that the servers disagree:\n%s", text)
+	}
+
+	// Samples through the proxy may show one version for some time, and then another.
+	_, wait := newCLIWith(t, cluster, proxyOf(t, cluster)).start(args...)
+	out = wait()
+	text := out.stdout + out.stderr
+	if out.code != 2 && out.code != 3 || !strings.Contains(text, "disagree") && !strings.Contains(text, "storage version changed") {
+		t.Errorf("exit code %d:\n%s", out.code, text)
 	}
 }
