@@ -15,10 +15,12 @@ import (
 
 const (
 	// firstSamples is the number of connections at the first look at a resource. If half of the servers behind a fair
-	// load balancer write another version, all answers are equal by chance with a probability of 6 %. Later looks,
-	// about one per second, add to this, so laterSamples are enough for each.
-	firstSamples = 5
-	laterSamples = 2
+	// load balancer write another version, all answers are equal by chance with a probability of 6 %. If only one of
+	// several does, it takes more of them: samplesPerLease for each server that is known to live. Later looks, about one
+	// per second, add to this, so laterSamples are enough for each.
+	firstSamples    = 5
+	samplesPerLease = 4
+	laterSamples    = 2
 )
 
 // sampled asks the address in the kubeconfig, over new connections each time. Any server may answer.
@@ -36,7 +38,7 @@ func newSampled(c *client) *sampled {
 func (s *sampled) ask(ctx context.Context, q query) (snapshot.Survey, error) {
 	n := q.samples
 	if n == 0 {
-		n = firstSamples
+		n = max(firstSamples, samplesPerLease*len(q.leases.Live))
 		s.mu.Lock()
 		if s.looked[q.path] {
 			n = laterSamples

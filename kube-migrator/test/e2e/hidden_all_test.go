@@ -216,7 +216,7 @@ func createDeviceClasses(t *testing.T, s *testbed.Server, n int) {
 func TestAServerBehindTheBalancerThatWritesAnotherVersionIsSeen(t *testing.T) {
 	cluster := testbed.New(t, testbed.Options{Release: testbed.V136, Isolated: true, Flags: []string{oneAddress},
 		Servers: []testbed.ServerOptions{upgraded.Options(), heldBack.Options(), upgraded.Options()}})
-	createDeviceClasses(t, cluster.Servers[1], 30) // of which the proxy hands on a third to that server
+	createDeviceClasses(t, cluster.Servers[1], 3)
 	args := []string{"migrate", "deviceclasses", "--settle-time=1s", "--agreement-timeout=3s"}
 	out := newCLIWith(t, cluster, balancerOf(t, cluster)).run(3, args...)
 	if text := out.stdout + out.stderr; !strings.Contains(text, "disagree") || !strings.Contains(text, deviceOld) {
