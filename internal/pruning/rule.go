@@ -117,7 +117,7 @@ func NewUpgradeRule(was, is *CRD, endpoint string, accepted []string, rewritten 
 		}
 		// A webhook gives what is stored other fields than managedFields of this version name.
 		if stored := was.Storage(); is.Webhook && stored != nil && stored.Name != v.Name && is.Version(stored.Name) != nil {
-			for _, l := range stored.Schema.Lost(is.Version(stored.Name).Schema) {
+			for _, l := range (station{Schema: is.Version(stored.Name).Schema}).lost(stored.Schema) {
 				l.Defaulted = true
 				r.add(&way, []Loss{l})
 			}

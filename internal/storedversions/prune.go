@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -53,6 +54,15 @@ type Result struct {
 	// Written is false where storedVersions already were the storage version alone, also if another field manager had
 	// written that without a proof, so that kube-migrator had to write it again.
 	Written bool
+}
+
+// String says what was done, for users.
+func (r Result) String() string {
+	after := "[" + strings.Join(r.After, " ") + "]"
+	if !r.Written {
+		return "status.storedVersions is " + after
+	}
+	return "status.storedVersions [" + strings.Join(r.Before, " ") + "] → " + after
 }
 
 // Prune reduces status.storedVersions of the proof's CRD to its storage version.

@@ -153,7 +153,7 @@ func (g *gathering) judgeManifests(ctx context.Context) (upgrade.Report, error) 
 		finding := g.question.JudgeCRD(m, life, f)
 		if finding.Verdict == upgrade.Safe {
 			// the plan would accept it; a user who may not write CRDs cannot ask the API server
-			err := crdlife.Applier{Client: g.REST, FieldManager: crdlife.DefaultFieldManager}.Try(ctx, m, life.Live)
+			err := crdlife.Try(ctx, g.REST, m, life.Live)
 			try := g.question.Program + " upgrade-crd --dry-run -f " + m.File()
 			switch status := apierrors.APIStatus(nil); {
 			case err == nil, apierrors.IsConflict(err), mayNotWrite(err):
@@ -172,6 +172,6 @@ func (g *gathering) judgeManifests(ctx context.Context) (upgrade.Report, error) 
 
 // mayNotWrite reports whether the user may not write CRDs, and so cannot ask the API server what it would refuse.
 func mayNotWrite(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot patch resource") ||
-		apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource")
+	return apierrors.IsForbidden(err) && (strings.Contains(err.Error(), "cannot update resource") ||
+		strings.Contains(err.Error(), "cannot create resource"))
 }

@@ -48,8 +48,8 @@ type Applier struct {
 // apply applies an object over live, which is nil if the cluster has no such CRD. An apierrors conflict says that the
 // CRD has changed since it was read, and a *refusal.Error that another field manager owns fields that would change.
 func (a Applier) apply(ctx context.Context, object map[string]any, live *CRD, again string) (*crd.CRD, error) {
-	if keepsWebhook(object, live) {
-		if err := a.tryWithWebhook(ctx, object, live, again); err != nil || a.DryRun {
+	if losesConversion(object, live) {
+		if err := a.applyWithWebhook(ctx, object, live, again); err != nil || a.DryRun {
 			return nil, err
 		}
 		if err := a.removeWebhook(ctx, live); err != nil {
@@ -64,33 +64,54 @@ func (a Applier) apply(ctx context.Context, object map[string]any, live *CRD, ag
 	return a.send(ctx, object, live, again)
 }
 
-// tryWithWebhook returns why the API server would refuse a CRD, or whose fields would change, if it had the conversion of
-// the cluster's one: the webhook is removed only if nothing else is in the way.
-func (a Applier) tryWithWebhook(ctx context.Context, object map[string]any, live *CRD, again string) error {
+// losesConversion reports whether live has a conversion webhook and the object has none. The API server would keep what
+// others own of it, such as a caBundle that was injected, and refuse the object.
+func losesConversion(object map[string]any, live *CRD) bool {
 	spec, _ := object["spec"].(map[string]any)
-	with, spec := maps.Clone(object), maps.Clone(spec)
-	spec["conversion"] = live.object["spec"].(map[string]any)["conversion"]
-	with["spec"] = spec
-	a.DryRun = true
-	if _, err := a.send(ctx, with, live, again); err != nil && !errors.Is(err, errAdoptable) {
+	conversion, _ := spec["conversion"].(map[string]any)
+	return live != nil && live.Webhook() && conversion["strategy"] != "Webhook"
+}
+
+// applyWithWebhook applies everything but the loss of the conversion webhook. If the process dies before that is removed,
+// objects are still converted, and the next plan does the same again.
+func (a Applier) applyWithWebhook(ctx context.Context, object map[string]any, live *CRD, again string) error {
+	if owner := a.conversionOwner(live, "f:strategy"); owner != "" && !a.Force {
+		return refusal.New(Conflict, again+" --force-conflicts", "another field manager owns the conversion webhook that would "+
+			"be removed: %s; --field-manager=NAME applies as that manager", owner)
+	}
+	if err := a.adopt(ctx, live); err != nil {
 		return err
 	}
+	with, spec := maps.Clone(object), maps.Clone(object["spec"].(map[string]any))
+	spec["conversion"] = live.object["spec"].(map[string]any)["conversion"]
+	with["spec"] = spec
+	switch applied, err := a.send(ctx, with, live, again); {
+	case err != nil && (!a.DryRun || !errors.Is(err, errAdoptable)):
+		return err
+	case err == nil && !a.DryRun:
+		live.CRD = *applied
+	}
+	return nil
+}
+
+// conversionOwner returns a field manager that owns a field of spec.conversion, other than those whose fields are taken
+// over, or "".
+func (a Applier) conversionOwner(live *CRD, field string) string {
 	for _, e := range live.Metadata.ManagedFields {
 		var fields struct {
 			Spec struct {
 				Conversion map[string]any `json:"f:conversion"`
 			} `json:"f:spec"`
 		}
-		if e.FieldsV1 == nil || e.Subresource != "" || a.Force || e.Manager == a.FieldManager ||
-			slices.Contains(a.adopted(), e.Manager) || json.Unmarshal([]byte(pruning.FieldsOf(e.FieldsV1)), &fields) != nil {
+		if e.FieldsV1 == nil || e.Subresource != "" || e.Manager == a.FieldManager || slices.Contains(a.adopted(), e.Manager) ||
+			json.Unmarshal([]byte(pruning.FieldsOf(e.FieldsV1)), &fields) != nil {
 			continue
 		}
-		if _, owns := fields.Spec.Conversion["f:strategy"]; owns {
-			return refusal.New(Conflict, again+" --force-conflicts", "another field manager owns the conversion webhook that would "+
-				"be removed: %s; --field-manager=NAME applies as that manager", e.Manager)
+		if _, owns := fields.Spec.Conversion[field]; owns {
+			return e.Manager
 		}
 	}
-	return nil
+	return ""
 }
 
 // send applies an object as it is.
@@ -119,20 +140,33 @@ func (a Applier) send(ctx context.Context, object map[string]any, live *CRD, aga
 	return applied, nil
 }
 
-// Try has the API server check a CRD as if it were applied, and store nothing. It returns why the API server refuses it;
-// fields of other managers are no reason.
-func (a Applier) Try(ctx context.Context, next, live *CRD) error {
-	a.DryRun, a.Force = true, true
-	_, err := a.send(ctx, next.object, live, "")
-	return err
+// Try has the API server check a CRD in the place of live, which is nil if the cluster has no such CRD, and store nothing.
+// It returns why the API server refuses it.
+func Try(ctx context.Context, client rest.Interface, next, live *CRD) error {
+	body, err := applicable(next.object, live)
+	if err != nil {
+		return err
+	}
+	request := client.Post().AbsPath(crdsPath)
+	if live != nil {
+		path, err := apipath.Join(crdsPath, live.Name())
+		if err != nil {
+			return err
+		}
+		request = client.Put().AbsPath(path)
+	}
+	request = request.Param("dryRun", metav1.DryRunAll).Param("fieldValidation", metav1.FieldValidationStrict).
+		SetHeader("Content-Type", "application/json").Body(body)
+	return apiserver.Send(ctx, request, nil)
 }
 
-// keepsWebhook reports whether the API server would keep a part of the conversion webhook of the cluster's CRD that
-// another manager owns, such as a caBundle that was injected, and so refuse a CRD without a webhook.
-func keepsWebhook(object map[string]any, live *CRD) bool {
-	spec, _ := object["spec"].(map[string]any)
-	conversion, _ := spec["conversion"].(map[string]any)
-	return live != nil && live.Webhook() && conversion["strategy"] != "Webhook"
+// WebhookKeptBy returns the field manager because of which an API server would keep a part of the conversion webhook of the
+// cluster's CRD, and so refuse a CRD without one that is applied, or "".
+func WebhookKeptBy(next, live *CRD) string {
+	if !losesConversion(next.object, live) {
+		return ""
+	}
+	return Applier{FieldManager: DefaultFieldManager}.conversionOwner(live, "f:webhook")
 }
 
 // removeWebhook removes the conversion webhook, with what others own of it: whatever a CRD without one is applied over.

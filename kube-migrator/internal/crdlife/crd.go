@@ -116,7 +116,7 @@ func (c *CRD) Endpoint() (endpoint string) {
 }
 
 // Webhook reports whether a webhook converts versions. Otherwise only their apiVersion changes.
-func (c *CRD) Webhook() bool { return c.schemas.Webhook }
+func (c *CRD) Webhook() bool { return c.schemas != nil && c.schemas.Webhook }
 
 // schema returns the schema of a version, or nil if the CRD does not have it.
 func (c *CRD) schema(version string) *pruning.Schema {

@@ -147,7 +147,8 @@ func (want Intent) nothingInCommon(next *CRD, f Facts, p Plan) *refusal.Error {
 		return nil
 	}
 	return refusal.New(NothingInCommon, save(next), "the cluster has %s, the file %s, and no conversion between them: only "+
-		"the apiVersion of %s would be changed, and their fields may mean something else; upgrade-crd --accept-other-meaning=%s accepts that",
+		"the apiVersion of %s would be changed, and their fields may mean something else; upgrade-crd --accept-other-meaning=%s accepts "+
+		"that",
 		list(f.Live.VersionNames()), list(next.VersionNames()), phrase.Objects(f.Found.Objects), next.Name())
 }
 
@@ -187,15 +188,16 @@ func (want Intent) convertible(next *CRD, f Facts, _ Plan) *refusal.Error {
 func (want Intent) independent(next *CRD, f Facts, _ Plan) *refusal.Error {
 	for _, v := range unserved(next, f.Live) {
 		d := f.Dependents[v]
-		fix := want.Program + " retire " + next.Name() + " --version=" + v + " --fix-owners"
 		switch {
 		case d.Objects > 0:
+			fix := want.Program + " retire " + next.Name() + " --version=" + v + " --fix-owners"
 			return refusal.New(HasDependents, fix, "it does not serve %s, which ownerReferences of %s name: %s; while it is not "+
 				"served, the garbage collector leaves these objects behind when their owner is deleted; upgrade-crd --leave-owners "+
 				"accepts that", v, phrase.Objects(d.Objects), d)
 		case len(d.Unread) > 0:
-			return refusal.New(UnreadOwners, cmp.Or(d.Unread[0].Try, "kubectl get "+d.Unread[0].Resource+" --all-namespaces"), "it does not serve %s, which ownerReferences may name "+
-				"in resources that cannot be listed: %s; upgrade-crd --leave-owners goes on without them", v, d.UnreadNames())
+			first := d.Unread[0]
+			return refusal.New(UnreadOwners, cmp.Or(first.Try, "kubectl get "+first.Resource+" --all-namespaces"),
+				"it does not serve %s, which ownerReferences may name in resources that cannot be listed: %s; upgrade-crd --leave-owners goes on without them", v, d.UnreadNames())
 		}
 	}
 	return nil

@@ -112,14 +112,11 @@ func (f *Facts) recorded(ctx context.Context, client rest.Interface, next *CRD) 
 	return nil
 }
 
-// follows reports whether a controller keeps a StorageState, and has seen the CRD as it is.
+// follows reports whether a StorageState records the CRD as it is: then it knows every version that objects were stored in,
+// because another storage version would be another generation.
 func follows(s *v1alpha1.StorageStateStatus, live *CRD) bool {
-	period := time.Duration(s.HeartbeatPeriodSeconds) * time.Second
-	if period == 0 {
-		period = v1alpha1.DefaultHeartbeatPeriod
-	}
 	return len(s.PersistedStorageVersionHashes) > 0 && s.Definition != nil && s.Definition.UID == string(live.Metadata.UID) &&
-		s.Definition.Generation == live.Metadata.Generation && time.Since(s.LastHeartbeatTime.Time) < 2*period
+		s.Definition.Generation == live.Metadata.Generation
 }
 
 // look reads the metadata of all objects. It repeats a 404, because the API server may not serve the versions of a CRD

@@ -191,11 +191,7 @@ func (r *Run) step(ctx context.Context, u *Upgrade, f Facts, p Plan) (string, er
 		if err != nil {
 			return "", err
 		}
-		if !result.Written {
-			return fmt.Sprintf("status.storedVersions is [%s]", strings.Join(result.After, " ")), nil
-		}
-		return fmt.Sprintf("status.storedVersions [%s] → [%s]", strings.Join(result.Before, " "),
-			strings.Join(result.After, " ")), nil
+		return result.String(), nil
 	case Owned:
 		return r.moveOwners(ctx, f, p)
 	case Unhook:

@@ -182,10 +182,10 @@ func Remedy(program, name string, versions []string, message string) string {
 	switch {
 	case stranded != "":
 		return program + " retire " + name + " --version=" + stranded + " --rescue"
-	case strings.Contains(message, "forbidden"):
-		return "kubectl auth can-i list " + name + " --all-namespaces"
 	case strings.Contains(message, "conversion webhook"):
 		return "kubectl get customresourcedefinition " + name + " -o jsonpath='{.spec.conversion}'"
+	case strings.Contains(message, "forbidden"):
+		return "kubectl auth can-i list " + name + " --all-namespaces"
 	case strings.Contains(message, "/registry/"):
 		return "kubectl get " + name + " --all-namespaces --chunk-size=1"
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -136,11 +135,7 @@ func (r *Run) prune(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !result.Written {
-		return fmt.Sprintf("status.storedVersions is [%s]", strings.Join(result.After, " ")), nil
-	}
-	return fmt.Sprintf("status.storedVersions [%s] → [%s]", strings.Join(result.Before, " "),
-		strings.Join(result.After, " ")), nil
+	return result.String(), nil
 }
 
 // MoveOwners carries out only the step Owned and returns what was done. The caller has proven that nothing is stored in

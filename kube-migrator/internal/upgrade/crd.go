@@ -57,6 +57,9 @@ func (q Question) JudgeCRD(proposed *crdlife.CRD, life crdlife.Facts, f Facts) F
 			"to these objects", upgrade)
 	case life.Unreadable != "": // upgrade-crd makes them readable first
 		return finding.is(Undetermined, "the objects cannot be read before it is applied: "+life.Unreadable, upgrade)
+	case crdlife.WebhookKeptBy(proposed, life.Live) != "":
+		return finding.is(Unsafe, "it has no conversion webhook, of which "+crdlife.WebhookKeptBy(proposed, life.Live)+
+			" owns a part in the cluster: the API server would keep that, and refuse the CRD", upgrade)
 	case plan.Rewrites() && live.Webhook() && !proposed.Webhook():
 		return finding.is(Unsafe, "it takes the conversion webhook away, and objects may be stored in a version that the "+
 			"webhook converts", upgrade)

@@ -24,6 +24,7 @@ func TestSituationsOfUsersOfCRDs(t *testing.T) {
 		name string
 		run  func(*testing.T, *gadgets)
 	}{
+		{"a field that cannot be changed", invalid},
 		{"a narrower schema of the version that stays", narrowerSchema},
 		{"unknown fields that were preserved", unknownFields},
 		{"a conversion webhook that is gone and that no object needs", unneededWebhook},
@@ -78,6 +79,15 @@ func (g *gadgets) define(user *cli, crd map[string]any, versions ...string) {
 	g.ready(versions...)
 }
 
+// invalid is what an API server refuses for a reason that no plan knows.
+func invalid(t *testing.T, g *gadgets) {
+	user := newCLI(t, g.cluster)
+	g.define(user, g.crd("v1*"), "v1")
+	next := g.crd("v1*")
+	next["spec"].(map[string]any)["scope"] = "Cluster"
+	user.says(2, []string{"the API server refuses it", "spec.scope"}, "check", "-f", g.fileOf(next))
+}
+
 func narrowerSchema(t *testing.T, g *gadgets) {
 	user := newCLI(t, g.cluster)
 	g.define(user, g.crd("v1*"), "v1")
@@ -126,7 +136,8 @@ func (g *gadgets) converting(versions ...string) map[string]any {
 
 func unneededWebhook(t *testing.T, g *gadgets) {
 	user := newCLI(t, g.cluster)
-	g.define(user, g.alike(g.converting("v1", "v2*")), "v2")
+	user.kubectl("apply", "-f", g.fileOf(g.alike(g.converting("v1", "v2*")))) // on the client's side
+	g.ready("v2")
 	g.mustApply("alice", "v2", "g-000", spec("color", "red"))
 	// a rotated encryption key, for example
 	if m := user.migrate(0, g.name()); !m.Result.Proven {
@@ -148,7 +159,7 @@ func injectedBundle(t *testing.T, g *gadgets) {
 		"conversion": map[string]any{"webhook": map[string]any{"clientConfig": map[string]any{"caBundle": g.cluster.CA()}}},
 	}})
 	next := g.fileOf(g.alike(g.crd("v1", "v2*")))
-	user.says(2, []string{"the API server refuses it", "spec.conversion", "Try: kube-migrator upgrade-crd --dry-run -f "}, "check",
+	user.says(2, []string{"it has no conversion webhook, of which cainjector owns a part", "Try: kube-migrator upgrade-crd -f "}, "check",
 		"-f", next)
 	user.says(0, nil, "upgrade-crd", "-f", next, "--dry-run")
 	user.says(0, nil, "upgrade-crd", "-f", next)
